@@ -52,13 +52,13 @@ def rows(chart: Chart, name: str) -> list[dict[str, Any]]:
 def test_words_say_latency_bandwidth_half_of_it_and_the_share_of_the_network(contents: Contents) -> None:
     here, there = contents.exchanges
     assert exchange_words.heading(here) == "here · train, 2 workers × 2"
-    words = exchange_words.words(here)
+    words = exchange_words.describe_curve(here)
     assert words.startswith("latency 20.")
     assert "asymptotic bus bandwidth 15" in words
     assert "half of it reached at 19" in words
     assert "of the line rate of 1 × EDR InfiniBand (12.5 GB/s)" in words
-    assert exchange_words.words(there).startswith("α + n·β: no line fits all sizes, ")
-    assert "half of that reached at" in exchange_words.words(there)
+    assert exchange_words.describe_curve(there).startswith("α + n·β: no line fits all sizes, ")
+    assert "half of that reached at" in exchange_words.describe_curve(there)
 
 
 def test_the_charts_hold_what_was_measured_the_line_its_half_and_the_line_rate(contents: Contents) -> None:

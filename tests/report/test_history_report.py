@@ -23,7 +23,7 @@ from assay.records import Estimate, Result
 from assay.report.charts.history import history as chart
 from assay.report.page import history as history_page
 from assay.report.sentences import history
-from assay.report.sentences.history import AnnotatedHistory, FactChange, told
+from assay.report.sentences.history import AnnotatedHistory, FactChange, annotate
 from made_results import nightly
 
 FALL = [1.0] * 7 + [0.9] * 6
@@ -34,7 +34,9 @@ def made(results: Sequence[Result], changes: Sequence[FactChange] = ()) -> list[
     def changed(_old: SessionValue, _new: SessionValue) -> Sequence[FactChange]:
         return changes
 
-    return [told(one, changed, {}) for one in histories(results, "throughput", metrics=made_results.metrics)]
+    return [
+        annotate(one, changed, {}) for one in histories(results, "throughput", metrics=made_results.metrics)
+    ]
 
 
 def step(value: float, low: float | None, high: float | None) -> LevelShift:
@@ -94,7 +96,7 @@ def test_the_chart_holds_every_session_level_and_step_and_says_them_in_words() -
 
 def test_a_drift_is_named_and_drawn_as_a_drift() -> None:
     [one] = made(nightly([1.0] * 8 + [1 - 0.004 * at for at in range(1, 31)]))
-    assert history.found(one.history) == "38 sessions, 1 drift"
+    assert history.describe_sessions(one.history) == "38 sessions, 1 drift"
     assert re.search(
         r"drifted by −12 % .*worse, from session night-\d\d to session night-3\d", history.lead([one])
     )
@@ -137,7 +139,7 @@ def test_a_step_names_its_session_with_the_time_only_if_the_name_does_not_have_t
     ]
     for results, said in ((by_night, "at session night-07 of 2026-03-08 10:15 UTC"), (by_day, "T101500Z")):
         [one] = made(results)
-        assert history.at(one.history, one.history.steps[0]).endswith(said)
+        assert history.locate_step(one.history, one.history.steps[0]).endswith(said)
 
 
 def test_the_history_of_a_node_says_what_the_page_of_the_sweep_says_of_it(tmp_path: Path) -> None:

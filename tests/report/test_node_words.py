@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from assay.cli import assay
 from assay.records import NodeCounts, Result
-from assay.report.sentences.nodes import words
+from assay.report.sentences.nodes import describe_nodes
 from assay.workloads import PLACES
 from stated_runs import result
 
@@ -23,7 +23,7 @@ def with_nodes(*nodes: NodeCounts) -> Result:
 
 def test_what_was_counted_is_told_and_what_was_not_is_not() -> None:
     node = NodeCounts(elapsed_s=10.0, cpus=2, busy_cpu_s=19.036, job_cpu_s=12.0, stolen_cpu_s=0.0)
-    line = words([with_nodes(node)])
+    line = describe_nodes([with_nodes(node)])
     assert line == "while the runs ran (mean): the job used 1.2 of 2 CPUs, others 0.7, stolen by the host 0 %"
 
 
@@ -32,7 +32,7 @@ def test_means_are_over_the_nodes_that_counted() -> None:
     swapped = NodeCounts(
         elapsed_s=10.0, cpus=8, swapped_in_bytes=4096, memory_wait_s=1.0, job_major_faults=12
     )
-    line = words([with_nodes(*two), with_nodes(swapped)])
+    line = describe_nodes([with_nodes(*two), with_nodes(swapped)])
     assert line is not None
     assert "the job used 4 of 8 CPUs" in line
     assert "waiting for swap 10 % of the time" in line
@@ -41,13 +41,13 @@ def test_means_are_over_the_nodes_that_counted() -> None:
 
 def test_the_memory_is_that_of_the_largest_process_of_all_runs() -> None:
     nodes = [NodeCounts(elapsed_s=10.0, cpus=2, peak_rss_bytes=size) for size in (300_000_000, 1_234_000_000)]
-    line = words([with_nodes(one) for one in nodes])
+    line = describe_nodes([with_nodes(one) for one in nodes])
     assert line == "while the runs ran (mean): the largest process had up to 1.234 GB"
 
 
 def test_runs_that_nobody_counted_have_no_words() -> None:
-    assert words([with_nodes()]) is None
-    assert words([with_nodes(NodeCounts(elapsed_s=1.0, cpus=1))]) is None
+    assert describe_nodes([with_nodes()]) is None
+    assert describe_nodes([with_nodes(NodeCounts(elapsed_s=1.0, cpus=1))]) is None
 
 
 def test_memory_is_a_figure_of_a_run_if_all_of_its_nodes_counted_it(

@@ -65,7 +65,10 @@ def test_the_node_of_each_rank_is_shown() -> None:
         f"  {shape} ran 2 times with rank 0 on node1, rank 1 on node2",
         f"  {shape} ran once with ranks 0 to 1 on node1",
     ]
-    assert place_words.words(("a", "", "b")) == "rank 0 on a, rank 1 on an unknown node, rank 2 on b"
+    assert (
+        place_words.describe_placement(("a", "", "b"))
+        == "rank 0 on a, rank 1 on an unknown node, rank 2 on b"
+    )
 
 
 def test_a_rank_whose_node_is_unknown_makes_no_number_of_nodes() -> None:

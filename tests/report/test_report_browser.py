@@ -348,7 +348,7 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
     nights = [*nightly([1.0] * 7 + [0.9] * 6), *nightly([1.0] * 8, system="there")]
     found = histories(nights, "throughput", metrics=made_results.metrics)
     told = [
-        history.told(one, lambda _old, _new: (FactChange("env.NCCL_DEBUG", "WARN", EVIL),), {})
+        history.annotate(one, lambda _old, _new: (FactChange("env.NCCL_DEBUG", "WARN", EVIL),), {})
         for one in found
     ]
     path = tmp_path / "history.html"

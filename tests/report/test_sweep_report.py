@@ -76,10 +76,10 @@ def test_too_few_nodes_to_judge_are_called_neither_slow_nor_healthy() -> None:
 
 
 def test_a_node_slow_with_every_partner_is_told_from_one_that_is_slow_alone_too() -> None:
-    assert "its connection to the network" in sweep_words.where(
+    assert "its connection to the network" in sweep_words.locate_slowness(
         Suspect("a", {}, 0.5, (5, 5)), alone=True, together=True
     )
-    assert "the node itself" in sweep_words.where(
+    assert "the node itself" in sweep_words.locate_slowness(
         Suspect("a", {"matmul": 0.6}, 0.5, (5, 5)), alone=True, together=True
     )
 
@@ -181,7 +181,7 @@ def test_every_kind_of_blame_is_told() -> None:
 
 def test_a_node_is_said_to_be_slow_with_as_many_partners_as_it_is() -> None:
     node = Suspect("a", {}, 0.5, (9, 10))
-    assert sweep_words.where(node, alone=True, together=True) == (
+    assert sweep_words.locate_slowness(node, alone=True, together=True) == (
         "slow with 9 of its 10 partners (0.50), but not alone: its connection to the network"
     )
 

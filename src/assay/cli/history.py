@@ -83,7 +83,7 @@ def _lines(one: AnnotatedHistory) -> Iterator[str]:
 
     history, entries = one.history, one.history.entries
     unit, texts = figures.column([entry.value for entry in entries], history.point.unit)
-    yield f"{history.suite} · {history.system} · {words.place(history)}: {words.found(history)}"
+    yield f"{history.suite} · {history.system} · {words.place(history)}: {words.describe_sessions(history)}"
     bars = _bars([entry.value for entry in entries])
     steps = {step.before: at for at, step in enumerate(history.steps)}
     wide = max(map(len, texts))
@@ -91,7 +91,7 @@ def _lines(one: AnnotatedHistory) -> Iterator[str]:
         if at in steps:
             yield from (f"  {line}" for line in _step(one, steps[at]))
         runs = f"n = {len(entry.results)}"
-        made = words.made(entry)
+        made = words.describe_date(entry)
         yield f"  {made:<16}  {text:>{wide}} {unit}  {bar:<{_BAR}}  {runs}  {entry.session}".rstrip()
     notes = (
         *words.swept(one),

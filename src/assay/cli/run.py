@@ -232,7 +232,7 @@ def _alone(contents: Contents) -> Iterator[str]:
         if SIZE not in point.labels or (summary.side, point.benchmark, point.shape) not in drawn:
             yield _line(summary)
     for curve in contents.exchanges:
-        yield f"{exchange_words.heading(curve)}: {exchange_words.words(curve)}"
+        yield f"{exchange_words.heading(curve)}: {exchange_words.describe_curve(curve)}"
 
 
 def _line(summary: Any) -> str:

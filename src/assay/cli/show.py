@@ -67,7 +67,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         results = system.results
         console.print(f"\n{system.name}", style="bold", markup=False)
         console.print(_facts(results), style="dim", markup=False)
-        if (met := node_words.words(results)) is not None:
+        if (met := node_words.describe_nodes(results)) is not None:
             console.print(met, style="dim", markup=False)
         console.print(_numbers(system))
         for profile in run_terminal.operators((p.group.point, p.estimate.value) for p in system.points):
@@ -166,14 +166,14 @@ def _exchanges(system: SystemFigures) -> Iterator[str]:
 
     for curve in system.exchanges:
         place = f"{curve.benchmark} {curve.shape} {figures.labels(curve.labels)}".rstrip()
-        yield f"  {place}: {exchange_words.words(curve)}"
+        yield f"  {place}: {exchange_words.describe_curve(curve)}"
 
 
 def _usage_lines(found: RunDetails) -> Iterator[str]:
     """The measurements compared with what the hardware can do and with published results."""
     from assay.report.sentences import expectations as expected_words
 
-    lines = expected_words.words(found.usage)
+    lines = expected_words.describe_usages(found.usage)
     if lines:
         yield "\nShare of the maximum:"
     yield from (f"  {line}" for line in lines)

@@ -163,7 +163,7 @@ def _regressions(runs_dir: Path, name: str, metric: str) -> Iterator[AttentionIt
         step = one.history.steps[-1] if one.history.steps else None
         if step is not None and step.better is False:
             where = f"On {one.history.system}, {words.place(one.history)}"
-            change = f"{words.changed_by(step)}, {words.at(one.history, step)}"
+            change = f"{words.changed_by(step)}, {words.locate_step(one.history, step)}"
             yield AttentionItem(name, "regression", f"{where} {change}.")
 
 

@@ -43,7 +43,7 @@ def history(
     """
     from assay.analyse.history import histories
     from assay.read import metrics
-    from assay.report.sentences.history import told
+    from assay.report.sentences.history import annotate
     from assay.run.index import answered
     from assay.store import Filter, reporting
 
@@ -65,7 +65,7 @@ def history(
     changes = partial(_changes, directory)
     counted = histories(results, metric, metrics=metrics)
     sweeps = _slow_in_sweeps(directory, counted)
-    found = tuple(told(one, changes, sweeps(one)) for one in counted)
+    found = tuple(annotate(one, changes, sweeps(one)) for one in counted)
     if not found:
         raise InputError(
             f"{metric}: none of the {len(results)} runs that report it gave a result that counts"

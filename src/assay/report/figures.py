@@ -60,8 +60,10 @@ def column(values: Sequence[float], unit: str, halves: Sequence[float | None] = 
     widths = [half and half * scale.per_unit for half in halves] or [None] * len(values)
     if scale.decimals is None:
         return scale.unit, [_alone(v, w) for v, w in zip(shown, widths, strict=True)]
-    wanted = max(scale.decimals, *map(_decimals, widths))
-    decimals = max(scale.decimals, min(wanted, MOST_DIGITS - 1 - exponent(max(map(abs, shown)), MOST_DIGITS)))
+    precise = max(scale.decimals, *map(_decimals, widths))
+    decimals = max(
+        scale.decimals, min(precise, MOST_DIGITS - 1 - exponent(max(map(abs, shown)), MOST_DIGITS))
+    )
     return scale.unit, [fixed(value, decimals) for value in shown]
 
 
@@ -254,10 +256,10 @@ def runs(n: Sequence[tuple[int, int]]) -> str:
 def shape(text: str) -> str:
     """`2 workers × 8` for `2x8`; `2 workers` if each has one accelerator."""
     it = Shape.parse(text)
-    words = "1 worker" if it.workers == 1 else f"{it.workers} workers"
+    phrase = "1 worker" if it.workers == 1 else f"{it.workers} workers"
     if it.accelerators > 1:
-        words += f" × {it.accelerators}"
-    return words if it.nodes is None else f"{words} on {it.nodes} node{'s' * (it.nodes > 1)}"
+        phrase += f" × {it.accelerators}"
+    return phrase if it.nodes is None else f"{phrase} on {it.nodes} node{'s' * (it.nodes > 1)}"
 
 
 def labels(table: Mapping[str, Scalar]) -> str:
@@ -266,10 +268,10 @@ def labels(table: Mapping[str, Scalar]) -> str:
 
 
 def _label(name: str, value: Scalar) -> str:
-    words = name.replace("_", " ")
+    phrase = name.replace("_", " ")
     if name.endswith("_bytes") and isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{words.removesuffix(' bytes')} {binary_bytes(value)}"
-    return f"{words} {value}"
+        return f"{phrase.removesuffix(' bytes')} {binary_bytes(value)}"
+    return f"{phrase} {value}"
 
 
 def binary_bytes(value: float) -> str:
@@ -303,8 +305,8 @@ def own_labels(table: Mapping[str, Scalar], shared: Mapping[str, Scalar]) -> dic
 
 def distinct_doubts(comparisons: Sequence[Comparison]) -> list[tuple[Doubt, list[Comparison]]]:
     """Each doubt once by code, with the first evidence and all comparisons that it concerns."""
-    found: dict[str, tuple[Doubt, list[Comparison]]] = {}
+    by_code: dict[str, tuple[Doubt, list[Comparison]]] = {}
     for comparison in comparisons:
         for doubt in comparison.doubts:
-            found.setdefault(doubt.code, (doubt, []))[1].append(comparison)
-    return list(found.values())
+            by_code.setdefault(doubt.code, (doubt, []))[1].append(comparison)
+    return list(by_code.values())

@@ -19,8 +19,8 @@ _PART = re.compile(r"[^-_./:=,]*[-_./:=,]*")
 class FoldedText:
     """A text that wraps to the width available."""
 
-    def __init__(self, words: str, style: str = "") -> None:
-        self.words, self.style = words, style
+    def __init__(self, text: str, style: str = "") -> None:
+        self.words, self.style = text, style
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The lines for the available width."""

@@ -30,18 +30,18 @@ def text(contents: Contents) -> str:
     """The report: verdicts, tables, doubts, failures, how to reproduce; ends in a newline."""
     advice = recommendation(contents)
     parts = [
-        f"## {_plain(contents.title)}",
-        f"**{advice.action}.** {_plain(advice.sentence)}",
-        _plain(lead(contents)),
+        f"## {_escape_text(contents.title)}",
+        f"**{advice.action}.** {_escape_text(advice.sentence)}",
+        _escape_text(lead(contents)),
     ]
-    parts += filter(None, [_plain(costs.sentence(contents))])
+    parts += filter(None, [_escape_text(costs.sentence(contents))])
     parts += filter(None, [together(contents)])
     parts += [_answers(group) for group in answers(contents)]
     for ranking in contents.rankings:
-        parts += [_plain(ranking_words.headline(ranking)), _table(ranking_words.table(ranking))]
-    parts += filter(None, [_plain(ranking_words.how_to_read(contents.rankings))])
+        parts += [_escape_text(ranking_words.headline(ranking)), _table(ranking_words.table(ranking))]
+    parts += filter(None, [_escape_text(ranking_words.how_to_read(contents.rankings))])
     if contents.uncompared:
-        rows = (f"- {_plain(place)}: {_plain(why)}" for place, why in contents.uncompared)
+        rows = (f"- {_escape_text(place)}: {_escape_text(why)}" for place, why in contents.uncompared)
         parts += ["### Not compared", "\n".join(rows)]
     parts += [
         _table(table)
@@ -58,7 +58,7 @@ def text(contents: Contents) -> str:
     if contents.doubts:
         parts += ["### Doubts", _doubts(contents)]
     if contents.failures:
-        rows = (f"- `{_code(f.run)}`: {_plain(f.cause)}" for f in contents.failures)
+        rows = (f"- `{_code(f.run)}`: {_escape_text(f.cause)}" for f in contents.failures)
         parts += [f"### {len(contents.failures)} of {counted(contents.runs, 'run')} failed", "\n".join(rows)]
     if contents.unfinished:
         parts.append(f"{contents.unfinished} of {counted(contents.runs, 'run')} unfinished.")
@@ -75,8 +75,11 @@ def _answers(group: Answers) -> str:
     for answer in group.answers:
         doubts = f" _Doubts: {', '.join(answer.doubts)}._" if answer.doubts else ""
         verdict = " ".join(filter(None, (answer.symbol, answer.verdict, answer.severity.upper())))
-        lines.append(f"- **{_plain(verdict)}**: {_plain(answer.sentence)} {_plain(answer.evidence)}.{doubts}")
-        lines += [f"  - {_plain(reason)}" for reason in answer.why]
+        lines.append(
+            f"- **{_escape_text(verdict)}**: {_escape_text(answer.sentence)} "
+            f"{_escape_text(answer.evidence)}.{doubts}"
+        )
+        lines += [f"  - {_escape_text(reason)}" for reason in answer.why]
     if group.doubts:
         lines.append(
             f"\n_Doubts about {'all of these' if len(group.answers) > 1 else 'this'}: "
@@ -87,27 +90,31 @@ def _answers(group: Answers) -> str:
 
 def _table(table: Table) -> str:
     header = _row(table.columns)
-    ruler = "|" + "|".join(":--" if at in table.words else "--:" for at in range(len(table.columns))) + "|"
+    ruler = (
+        "|" + "|".join(":--" if index in table.words else "--:" for index in range(len(table.columns))) + "|"
+    )
     rows = []
     for body in table.bodies:
         if body.title:
-            rows.append(_row((f"**{_plain(body.title)}**", *[""] * (len(table.columns) - 1)), escaped=True))
+            rows.append(
+                _row((f"**{_escape_text(body.title)}**", *[""] * (len(table.columns) - 1)), escaped=True)
+            )
         rows += [_row(row.cells) for row in body.rows]
     text = "\n".join([header, ruler, *rows])
     if len(rows) <= MOST_ROWS:
-        return f"### {_plain(table.caption)}\n\n{text}"
-    caption = _plain(table.caption)
+        return f"### {_escape_text(table.caption)}\n\n{text}"
+    caption = _escape_text(table.caption)
     return f"<details><summary>{caption} ({len(rows)} rows)</summary>\n\n{text}\n\n</details>"
 
 
 def _row(cells: Iterable[str], *, escaped: bool = False) -> str:
-    return "| " + " | ".join(cell if escaped else _plain(cell) for cell in cells) + " |"
+    return "| " + " | ".join(cell if escaped else _escape_text(cell) for cell in cells) + " |"
 
 
 def _doubts(contents: Contents) -> str:
     return "\n".join(
         f"- **{doubt.code}** ({len(places)} {'figure' if len(places) == 1 else 'figures'}): "
-        f"{_plain(doubt.evidence)}. {_plain(doubt.remedy)}."
+        f"{_escape_text(doubt.evidence)}. {_escape_text(doubt.remedy)}."
         for doubt, places in contents.doubts
     )
 
@@ -118,14 +125,14 @@ def _recipe(recipe: Recipe) -> str:
         facts.append(f"seed {recipe.seed}")
     facts += [f"suite digest `{recipe.suite_digest}`", f"plan digest `{recipe.plan_digest}`"]
     if recipe.git:
-        facts.append(f"suite at {_plain(recipe.git)}")
-    facts.append(f"Assay {_plain(recipe.assay_version)}")
+        facts.append(f"suite at {_escape_text(recipe.git)}")
+    facts.append(f"Assay {_escape_text(recipe.assay_version)}")
     parts = [", ".join(facts)]
     if recipe.command_line:
         parts.append(_fenced(recipe.command_line, "sh"))
     for name, content in recipe.files.items():
         folded = _fenced(content, "yaml")
-        parts.append(f"<details><summary>{_plain(name)}</summary>\n\n{folded}\n\n</details>")
+        parts.append(f"<details><summary>{_escape_text(name)}</summary>\n\n{folded}\n\n</details>")
     return "\n\n".join(parts)
 
 
@@ -136,13 +143,11 @@ def _fenced(content: str, language: str) -> str:
     return f"{fence}{language}\n{content.rstrip()}\n{fence}"
 
 
-def _plain(words: str) -> str:
+def _escape_text(text: str) -> str:
     """Text that Markdown and HTML show unchanged, on one line."""
-    return (
-        _MEANS_SOMETHING.sub(r"\\\1", " ".join(words.split())).replace("\\<", "&lt;").replace("\\>", "&gt;")
-    )
+    return _MEANS_SOMETHING.sub(r"\\\1", " ".join(text.split())).replace("\\<", "&lt;").replace("\\>", "&gt;")
 
 
-def _code(words: str) -> str:
+def _code(text: str) -> str:
     """Text between two backticks."""
-    return " ".join(words.split()).replace("`", "'")
+    return " ".join(text.split()).replace("`", "'")

@@ -22,21 +22,25 @@ if TYPE_CHECKING:
 _MINUTES = ".3f"
 
 
-def studies(found: Sequence[Study]) -> str:
+def studies(studies: Sequence[Study]) -> str:
     """Value, speed-up and efficiency over sizes, what follows from each curve, then the doubts."""
-    parts = [html.table(scaling([study.curve for study in found]))]
-    for study in found:
-        items = (f"<li>{escape(name)}: {escape(text)}</li>" for name, text in scaling_words.words(study))
+    parts = [html.table(scaling([study.curve for study in studies]))]
+    for study in studies:
+        items = (
+            f"<li>{escape(name)}: {escape(text)}</li>" for name, text in scaling_words.list_conclusions(study)
+        )
         parts += [html.fragment([Lead(scaling_words.heading(study))]), f"<ul>{''.join(items)}</ul>"]
-    of_points = (doubt for study in found for point in study.curve.points for doubt in point.doubts)
-    return "".join(parts) + _doubts((*of_points, *(doubt for study in found for doubt in study.doubts)))
+    of_points = (doubt for study in studies for point in study.curve.points for doubt in point.doubts)
+    return "".join(parts) + _doubts((*of_points, *(doubt for study in studies for doubt in study.doubts)))
 
 
-def scores(found: Sequence[ScoredSet]) -> str:
+def scores(scored_sets: Sequence[ScoredSet]) -> str:
     """One row per set of training logs, then MLCommons' label and the doubts."""
     columns = ("", "benchmark", "round", "score, min", "scaled, min", "mean, min", "std, min", "runs")
-    table = Table("Scores", columns, (TableBody("", tuple(map(_score_row, found))),), frozenset({0, 1, 2}))
-    doubts = _doubts(doubt for scored in found for doubt in scored.doubts)
+    table = Table(
+        "Scores", columns, (TableBody("", tuple(map(_score_row, scored_sets))),), frozenset({0, 1, 2})
+    )
+    doubts = _doubts(doubt for scored in scored_sets for doubt in scored.doubts)
     return f"{html.table(table)}<p>{NOT_VERIFIED}</p>{doubts}"
 
 
@@ -45,14 +49,14 @@ def _score_row(scored: ScoredSet) -> TableRow:
     minutes = (score.minutes, score.scaled, score.mean, score.std)
     written = (figures.NONE if value is None else format(value, _MINUTES) for value in minutes)
     converged = f"{score.converged} of {score.runs}"
-    words = (scored.name, scored.benchmark or figures.NONE, scored.round or figures.NONE)
-    return TableRow((*words, *written, converged))
+    names = (scored.name, scored.benchmark or figures.NONE, scored.round or figures.NONE)
+    return TableRow((*names, *written, converged))
 
 
-def _doubts(found: Iterable[Doubt]) -> str:
+def _doubts(doubts: Iterable[Doubt]) -> str:
     """Each doubt once by its code, with the first evidence."""
     by_code: dict[str, Doubt] = {}
-    for doubt in found:
+    for doubt in doubts:
         by_code.setdefault(doubt.code, doubt)
     if not by_code:
         return ""
@@ -63,16 +67,16 @@ def _doubts(found: Iterable[Doubt]) -> str:
     return f"<p>Doubts:</p><ul>{''.join(items)}</ul>"
 
 
-def rows(caption: str, found: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+def rows(caption: str, records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Rows of the index, with the columns that people read."""
-    body = tuple(TableRow(tuple(_cell(row.get(name)) for name in columns)) for row in found)
+    body = tuple(TableRow(tuple(_cell(row.get(name)) for name in columns)) for row in records)
     return html.table(Table(caption, tuple(columns), (TableBody("", body),), frozenset()))
 
 
-def points(found: Sequence[tuple[str, str, str, str, str]], doubts: Iterable[Doubt]) -> str:
+def points(numbers: Sequence[tuple[str, str, str, str, str]], doubts: Iterable[Doubt]) -> str:
     """System, benchmark, place, metric and value with its interval; then the doubts."""
     columns = ("system", "benchmark", "on", "metric", "value")
-    table = Table("Numbers", columns, (TableBody("", tuple(map(TableRow, found))),), frozenset())
+    table = Table("Numbers", columns, (TableBody("", tuple(map(TableRow, numbers))),), frozenset())
     return html.table(table) + _doubts(doubts)
 
 

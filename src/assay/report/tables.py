@@ -21,15 +21,15 @@ OPERATOR = "operator"  # measurements with this label have a separate table, in 
 
 def tables(contents: Contents) -> tuple[Table, ...]:
     """Every table that these contents fill, in reading order."""
-    made = [comparison(group) for group in gathered(contents.comparisons, lambda c: (c.a, c.b))]
+    all_tables = [comparison(group) for group in gathered(contents.comparisons, lambda c: (c.a, c.b))]
     if contents.requirements:
-        made.append(requirements(contents.requirements))
+        all_tables.append(requirements(contents.requirements))
     if contents.curves:
-        made.append(scaling(contents.curves))
+        all_tables.append(scaling(contents.curves))
     if times := trial_times(contents.sides):
-        made.append(times)
-    made.append(summaries([s for s in contents.summaries if OPERATOR not in s.point.labels]))
-    return tuple(made)
+        all_tables.append(times)
+    all_tables.append(summaries([s for s in contents.summaries if OPERATOR not in s.point.labels]))
+    return tuple(all_tables)
 
 
 def comparison(comparisons: Sequence[Comparison]) -> Table:
@@ -48,10 +48,13 @@ def comparison(comparisons: Sequence[Comparison]) -> Table:
     columns: tuple[str, ...] = ("", a, b, "ratio", "95 % interval", "n", "detectable", "method", "verdict")
     own = _own_doubts(comparisons)
     if any(own):
-        told = iter(own)
+        doubts_of_rows = iter(own)
         columns = (*columns, "specific doubts")
         bodies = [
-            TableBody(body.title, tuple(TableRow((*row.cells, next(told)), row.verdict) for row in body.rows))
+            TableBody(
+                body.title,
+                tuple(TableRow((*row.cells, next(doubts_of_rows)), row.verdict) for row in body.rows),
+            )
             for body in bodies
         ]
     return Table(f"{b} compared with {a}, margin ±{margin}", columns, tuple(bodies), frozenset({0, 7, 8, 9}))
@@ -78,7 +81,7 @@ def requirements(held: Sequence[Requirement]) -> Table:
     """Each absolute requirement, the measurement, and whether it holds."""
     bodies = [
         TableBody(
-            _title(group[0].point, "", {}, of=group[0].expectation.written),
+            _title(group[0].point, "", {}, subject=group[0].expectation.written),
             tuple(map(_requirement_row, group, figures.measured_together([r.estimate for r in group]))),
         )
         for group in gathered(held, lambda r: (r.point.benchmark, r.point.metric, r.expectation.written))
@@ -101,12 +104,12 @@ def scaling(curves: Sequence[Scaling]) -> Table:
     """Value, speed-up and efficiency over sizes."""
     bodies = []
     for group in gathered(curves, lambda c: (c.benchmark, c.metric)):
-        at = [(c, p) for c in group for p in c.points]
-        halves = [figures.half_width(p.value) for _, p in at]
-        unit, texts = figures.column([p.value.value for _, p in at], group[0].unit, halves)
+        placed = [(c, p) for c in group for p in c.points]
+        halves = [figures.half_width(p.value) for _, p in placed]
+        unit, texts = figures.column([p.value.value for _, p in placed], group[0].unit, halves)
         heading = Point(group[0].benchmark, "", group[0].metric, unit, group[0].better, {})
         shared = figures.shared_labels([c.labels for c in group])
-        rows = tuple(_scaling_row(c, p, text, shared) for (c, p), text in zip(at, texts, strict=True))
+        rows = tuple(_scaling_row(c, p, text, shared) for (c, p), text in zip(placed, texts, strict=True))
         bodies.append(TableBody(_title(heading, unit, shared), rows))
     columns = ("", "system", "ranks", "value", "speed-up", "95 % interval", "efficiency", "n")
     return Table("Scaling, relative to the smallest size", columns, tuple(bodies), frozenset({0, 1}))
@@ -121,19 +124,19 @@ def _scaling_row(curve: Scaling, point: ScalingPoint, value: str, shared: Labels
     return TableRow((place, curve.system, ranks, value, speedup, interval, share, n))
 
 
-def summaries(of: Sequence[Summary]) -> Table:
+def summaries(summarized: Sequence[Summary]) -> Table:
     """Each side's runs at every point: n, geometric mean, interval, minimum and maximum."""
     bodies = []
-    for group in gathered(of, lambda s: (s.point.benchmark, s.point.metric)):
+    for group in gathered(summarized, lambda s: (s.point.benchmark, s.point.metric)):
         ordered = [s for at_place in gathered(group, lambda s: figures.where(s.point)) for s in at_place]
         halves = [figures.half_width(s.estimate) for s in ordered for _ in _ends(s)]
         unit, texts = figures.column([v for s in ordered for v in _ends(s)], group[0].point.unit, halves)
         shared = figures.shared_labels([s.point.labels for s in group])
-        rows, at = [], 0
+        rows, position = [], 0
         for s in ordered:
             count = len(_ends(s))
-            rows.append(_summary_row(s, texts[at : at + count], shared))
-            at += count
+            rows.append(_summary_row(s, texts[position : position + count], shared))
+            position += count
         bodies.append(TableBody(_title(group[0].point, unit, shared), tuple(rows)))
     columns = ("", "system", "n", "geometric mean", "95 % interval", "minimum", "maximum")
     return Table("All runs", columns, tuple(bodies), frozenset({0, 1}))
@@ -152,22 +155,24 @@ def _summary_row(s: Summary, texts: Sequence[str], shared: Labels) -> TableRow:
     return TableRow((figures.where(s.point, shared), s.side, str(s.estimate.n), mean, interval, least, most))
 
 
-def _title(point: Point, unit: str, shared: Labels, of: str = "") -> str:
+def _title(point: Point, unit: str, shared: Labels, subject: str = "") -> str:
     better = "lower is better" if point.better == "lower" else ""
     notes = ", ".join(filter(None, (figures.labels(shared), unit, better)))
-    words = " ".join(filter(None, (point.benchmark, figures.metric(point.metric), of)))
-    return f"{words} ({notes})" if notes else words
+    heading = " ".join(filter(None, (point.benchmark, figures.metric(point.metric), subject)))
+    return f"{heading} ({notes})" if notes else heading
 
 
 def trial_times(sides: Mapping[str, Sequence[Result]]) -> Table | None:
     """Where the time of a trial went: each side's mean at every place; None if no run has times."""
     runs = [(name, r) for name, results in sides.items() for r in results if r.counts]
     bodies = []
-    for at_place in gathered(runs, lambda at: (at[1].run.trial.benchmark, str(at[1].run.trial.shape))):
+    for at_place in gathered(
+        runs, lambda named_run: (named_run[1].run.trial.benchmark, str(named_run[1].run.trial.shape))
+    ):
         trial = at_place[0][1].run.trial
         rows = [
             _times_row(group[0][0], *means)
-            for group in gathered(at_place, lambda at: at[0])
+            for group in gathered(at_place, lambda named_run: named_run[0])
             if (means := mean_times(result for _, result in group)) is not None
         ]
         if rows:

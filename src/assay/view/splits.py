@@ -33,7 +33,7 @@ def splits(
         yield from (Paragraph(f"{s.name}: {note}.", "dim") for s in (d.a, d.b) for note in s.notes)
     for left in not_split:
         yield Paragraph(f"{left.benchmark}: time to train is not split: {left.why}.")
-    yield from (Paragraph(split.told(convergence)) for convergence in convergences)
+    yield from (Paragraph(split.describe_convergence(convergence)) for convergence in convergences)
 
 
 def _captioned(table: Table) -> Table:

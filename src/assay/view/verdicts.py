@@ -83,7 +83,7 @@ def whys(
     comparisons: Sequence[Comparison], sides: Mapping[str, Sequence[Result]], margin: float
 ) -> Iterator[Block]:
     """Possible reasons for what is slower, a paragraph per question; empty if nothing is slower."""
-    for question, sentences in why_words.told(comparisons, sides, margin):
+    for question, sentences in why_words.explain_each(comparisons, sides, margin):
         place = f"{question.point.benchmark} on {figures.shape(question.point.shape)}"
         yield Paragraph(f"Why {question.sides[1]} is slower at {place}:", "strong")
         yield from (Paragraph(sentence, indented=True) for sentence in sentences)

@@ -93,7 +93,8 @@ def fabric_curves(site: Site, run: References = None) -> Response[str]:
         return {
             **doubts.values(about.doubts),
             "sentences": [
-                f"{exchange_words.heading(curve)}: {exchange_words.words(curve)}" for curve in about.exchanges
+                f"{exchange_words.heading(curve)}: {exchange_words.describe_curve(curve)}"
+                for curve in about.exchanges
             ],
             "charts": report_document.numbered(exchanges(about.exchanges)),
             "tables": [*exchange_words.tables(about.exchanges), *transport_words.tables(about.sides)],

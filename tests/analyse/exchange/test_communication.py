@@ -125,7 +125,11 @@ def test_gradients_beyond_every_payload_are_extrapolated_and_said_to_be() -> Non
     assert found.extrapolated
     assert found.exchange.value == pytest.approx(0.06)
     [curve] = curves(results, metrics=metrics)
-    [words] = [text for name, text in scaling_words.words(study(curve, beside=results)) if name[:4] == "comm"]
+    [words] = [
+        text
+        for name, text in scaling_words.list_conclusions(study(curve, beside=results))
+        if name[:4] == "comm"
+    ]
     assert words.startswith(
         "2 workers: one exchange of 67.11 MB takes 60 ms on its own, extrapolated from 16 MiB,"
     )

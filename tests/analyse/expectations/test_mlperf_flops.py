@@ -146,7 +146,7 @@ def test_a_language_model_without_a_stated_number_format_has_no_mfu(
 ) -> None:
     found = used(tmp_path, mlperf_logs / "v5.1")["llama31_8b"]
     assert (found.share, found.normal) == (None, None)
-    assert expected_words.words([found]) == [
+    assert expected_words.describe_usages([found]) == [
         "llama31_8b: the peak of AMD Instinct MI355X is unknown for an unstated number format"
     ]
 

@@ -166,7 +166,7 @@ def predicted(speeds: dict[str, float]) -> Study:
 def test_where_no_law_can_be_tested_there_is_no_interval_and_the_reason() -> None:
     two, one_node = predicted({"1x1": 100.0, "2x1": 190.0}), studied(sweep(SHAPES, 0.05))
     assert [(p.value.low, p.efficiency.high, p.laws) for p in two.predictions] == [(None, None, ())] * 2
-    assert "no interval: any law fits 2 sizes" in dict(scaling_words.words(two))["predicted"]
+    assert "no interval: any law fits 2 sizes" in dict(scaling_words.list_conclusions(two))["predicted"]
     assert {p.why_none for p in one_node.predictions} == {
         "all sizes are of one node, so what further nodes cost is not known: measure two nodes"
     }
@@ -338,7 +338,7 @@ def test_sizes_with_another_batch_are_left_out_of_the_law_and_kept_in_the_curve(
 def test_throughput_per_rank_is_the_curve_s_own_or_stated_next_to_it() -> None:
     own = studied(sweep(SHAPES, 0.0, spread=1e-6))
     assert [round(rate.value, 2) for rate in own.per_rank] == [100.0] * 4
-    shown = dict(scaling_words.words(own))["speed per rank"]
+    shown = dict(scaling_words.list_conclusions(own))["speed per rank"]
     assert shown.startswith("1x1 100.0 images/s · 1x2 100.0 images/s · ")
     times = side([80.0, 81.0], shape="1x1", unit="s") + side([42.0, 42.3], shape="2x1", unit="s")
     assert studied(times, better="lower").per_rank == (), "nothing states how many samples"

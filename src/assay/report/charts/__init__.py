@@ -56,26 +56,26 @@ def charts(contents: Contents) -> tuple[Chart, ...]:
     """Every chart that these contents have data for, in reading order; none for ranked sides."""
     if contents.rankings:
         return ()
-    made: list[Chart] = []
+    all_charts: list[Chart] = []
     compared = [c for q in contents.questions for c in q.comparisons if not math.isnan(c.ratio.value)]
-    asked = [c for c in compared if c.along is None]
-    if asked:
-        made.append(forest(asked[:MOST_ROWS], left_out=len(asked) - MOST_ROWS))
-    made += [ratios(found) for found in curve_verdicts(compared)]
+    single_points = [c for c in compared if c.along is None]
+    if single_points:
+        all_charts.append(forest(single_points[:MOST_ROWS], left_out=len(single_points) - MOST_ROWS))
+    all_charts += [ratios(curve_verdict) for curve_verdict in curve_verdicts(compared)]
     sides = tuple(contents.sides)
     primary = [s for s in contents.summaries if contents.primary[s.point.benchmark] == s.point.metric]
-    made += exchanges(contents.exchanges)
-    drawn = {(found.benchmark, found.shape) for found in contents.exchanges}
+    all_charts += exchanges(contents.exchanges)
+    drawn = {(exchange.benchmark, exchange.shape) for exchange in contents.exchanges}
     curves, panels = split([s for s in primary if (s.point.benchmark, s.point.shape) not in drawn])
-    made += [curve(group, sides) for group in curves]
-    made += [runs(group, sides) for group in panels[:MOST_PANELS]]
+    all_charts += [curve(group, sides) for group in curves]
+    all_charts += [runs(group, sides) for group in panels[:MOST_PANELS]]
     scaled = [c for c in contents.curves if contents.primary.get(c.benchmark) == c.metric]
-    made += [scaling(group, sides) for group in gathered(scaled, lambda c: (c.benchmark, c.metric))]
-    made += rate_against_latency(contents.sides)
-    made += by_percentile(contents.summaries, sides)
-    made += [waterfall(d) for d in contents.splits if d.causes]
-    made += timelines(contents.sides, primary)
-    made += [panel for time in contents.run_times for panel in run_panels(time)]
-    made += over_time(contents.sides)
-    made += confusion(contents.sides)
-    return tuple(made)
+    all_charts += [scaling(group, sides) for group in gathered(scaled, lambda c: (c.benchmark, c.metric))]
+    all_charts += rate_against_latency(contents.sides)
+    all_charts += by_percentile(contents.summaries, sides)
+    all_charts += [waterfall(d) for d in contents.splits if d.causes]
+    all_charts += timelines(contents.sides, primary)
+    all_charts += [panel for time in contents.run_times for panel in run_panels(time)]
+    all_charts += over_time(contents.sides)
+    all_charts += confusion(contents.sides)
+    return tuple(all_charts)

@@ -72,8 +72,8 @@ class Chart:
 
     def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, Any]:
         """What a notebook shows: the chart where it draws Vega-Lite, else its caption and words."""
-        colours = _light_colours()
-        spec = json.loads(_VARIABLE.sub(lambda variable: colours[variable[1]], json.dumps(self.spec)))
+        colors = _light_colors()
+        spec = json.loads(_VARIABLE.sub(lambda variable: colors[variable[1]], json.dumps(self.spec)))
         spec["width"] = NOTEBOOK_WIDTH
         spec["config"] = {**spec.get("config", {}), "background": "white"}
         version = re.search(r"/v(\d+)", str(spec.get("$schema", "")))
@@ -83,7 +83,7 @@ class Chart:
 
 
 @cache
-def _light_colours() -> dict[str, str]:
+def _light_colors() -> dict[str, str]:
     """The page's CSS variables in its light theme."""
     css = (files("assay.report.page") / "templates" / "page.css").read_text(encoding="utf-8")
     return dict(re.findall(r"(--[a-z0-9-]+):\s*([^;]+);", css.partition("}")[0]))
@@ -91,11 +91,11 @@ def _light_colours() -> dict[str, str]:
 
 def plain(chart: Any, *, height: Any = None, **rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The finished chart as plain data, its rows next to the encodings."""
-    made = chart.properties(width="container", autosize={"type": "fit-x", "contains": "padding"})
+    sized = chart.properties(width="container", autosize={"type": "fit-x", "contains": "padding"})
     if height is not None:
-        made = made.properties(height=height)
+        sized = sized.properties(height=height)
     # a test holds each against Vega-Lite's schema; here that would take a third of the time
-    spec: dict[str, Any] = made.configure(**_CONFIG).to_dict(validate=False)
+    spec: dict[str, Any] = sized.configure(**_CONFIG).to_dict(validate=False)
     spec["datasets"] = {name: [_shortened(row) for row in table] for name, table in rows.items()}
     return spec
 
@@ -107,17 +107,17 @@ def _shortened(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _six_digits(value: Any) -> Any:
     if isinstance(value, list):  # the points of a line
-        return [_six_digits(one) for one in value]
+        return [_six_digits(point) for point in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def side_colour(sides: Sequence[str], *, legend: bool = False) -> Any:
+def side_color(sides: Sequence[str], *, legend: bool = False) -> Any:
     """Each side's color, by its position among the sides."""
     import altair as alt
 
-    colours = [f"var(--series-{at % MOST_SYSTEMS + 1})" for at in range(len(sides))]
+    colors = [f"var(--series-{index % MOST_SYSTEMS + 1})" for index in range(len(sides))]
     return alt.Color(
-        "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=colours)
+        "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=colors)
     )
 
 
@@ -125,7 +125,7 @@ def side_shape(sides: Sequence[str], *, legend: bool = False) -> Any:
     """Each side's mark, by its position among the sides."""
     import altair as alt
 
-    shapes = [_SHAPES[at % len(_SHAPES)] for at in range(len(sides))]
+    shapes = [_SHAPES[index % len(_SHAPES)] for index in range(len(sides))]
     return alt.Shape(
         "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=shapes)
     )
@@ -135,7 +135,7 @@ def side_dash(sides: Sequence[str], *, legend: bool = False) -> Any:
     """Each side's dash, by its position among the sides."""
     import altair as alt
 
-    dashes = [_DASHES[at % len(_DASHES)] for at in range(len(sides))]
+    dashes = [_DASHES[index % len(_DASHES)] for index in range(len(sides))]
     return alt.StrokeDash(
         "side:N", legend=_legend(sides, legend), scale=alt.Scale(domain=list(sides), range=dashes)
     )
@@ -155,18 +155,18 @@ def side_axis(sides: Sequence[str]) -> Any:
     """An axis of sides on which a long name takes two lines: similar names often differ at their end."""
     import altair as alt
 
-    lines = {side: _lines(side) for side in sides}
+    lines = {side: _split_name(side) for side in sides}
     return alt.Axis(labelExpr=f"{json.dumps(lines)}[datum.label]", labelLimit=0)
 
 
-def _lines(name: str) -> list[str]:
+def _split_name(name: str) -> list[str]:
     """A name in at most two lines; the middle of a longer one is left out."""
     if len(name) <= _NAME_LINE:
         return [name]
     if len(name) > 2 * _NAME_LINE:
         return [name[: _NAME_LINE - 1] + "…", name[-_NAME_LINE:]]
-    breaks = [at + 1 for at, c in enumerate(name[:_NAME_LINE]) if not c.isalnum()]
-    fitting = [at for at in breaks if len(name) - at <= _NAME_LINE]
+    breaks = [position + 1 for position, c in enumerate(name[:_NAME_LINE]) if not c.isalnum()]
+    fitting = [position for position in breaks if len(name) - position <= _NAME_LINE]
     cut = fitting[-1] if fitting else _NAME_LINE
     return [name[:cut], name[cut:]]
 

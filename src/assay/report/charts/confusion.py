@@ -18,17 +18,17 @@ _NARROW = 6  # classes that fit in half the page's width
 
 def confusion(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
     """A heat map for each side and point whose runs print a confusion matrix."""
-    return [_matrix(side, found) for side, results in sides.items() for found in evaluated(results)]
+    return [_matrix(side, point) for side, results in sides.items() for point in evaluated(results)]
 
 
-def _matrix(side: str, found: PointConfusion) -> Chart:
+def _matrix(side: str, point: PointConfusion) -> Chart:
     place = ", ".join(
-        filter(None, (side, figures.shape(str(found.trial.shape)), figures.labels(found.trial.varied)))
+        filter(None, (side, figures.shape(str(point.trial.shape)), figures.labels(point.trial.varied)))
     )
-    caption = f"{found.trial.benchmark} evaluated, {place}: predicted class for each true class, in %"
-    if found.runs > 1:
-        caption += f"; {counted(found.runs, 'run')} combined"
-    return matrix_chart(found.matrix, caption)
+    caption = f"{point.trial.benchmark} evaluated, {place}: predicted class for each true class, in %"
+    if point.runs > 1:
+        caption += f"; {counted(point.runs, 'run')} combined"
+    return matrix_chart(point.matrix, caption)
 
 
 def matrix_chart(matrix: ConfusionMatrix, caption: str) -> Chart:
@@ -42,7 +42,7 @@ def matrix_chart(matrix: ConfusionMatrix, caption: str) -> Chart:
         down=true,
         across=predicted,
         titles=("true class", "predicted class"),
-        told=("true class", "predicted class", "share", "count"),
+        tooltip_fields=("true class", "predicted class", "share", "count"),
     )
     if absent := len(matrix.classes) - len(true):
         caption += f"; {absent} of {len(matrix.classes)} classes did not occur"

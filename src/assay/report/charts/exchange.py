@@ -16,7 +16,7 @@ from assay.report.charts.chart import (
     listed,
     plain,
     ratio_ticks,
-    side_colour,
+    side_color,
     side_dash,
     side_shape,
     tooltip,
@@ -42,11 +42,11 @@ def _chart(group: Sequence[ExchangeCurve], metric: Metric) -> Chart:
     values = [_value(point, metric).value for curve in group for point in curve.points]
     scale = figures.scale_of([max(values) if metric == "busbw" else min(values)], _UNITS[metric])
     per_unit, unit = scale.per_unit, scale.unit
-    at = list(zip(names, group, strict=True))
+    named_curves = list(zip(names, group, strict=True))
     tables: dict[str, list[dict[str, Any]]] = {
-        "drawn": [row for name, curve in at for row in _drawn(name, curve, metric, per_unit)],
-        "measured": [row for name, curve in at for row in _measured(name, curve, metric, per_unit)],
-        "halves": [row for name, curve in at for row in _half(name, curve, metric, per_unit)],
+        "drawn": [row for name, curve in named_curves for row in _drawn(name, curve, metric, per_unit)],
+        "measured": [row for name, curve in named_curves for row in _measured(name, curve, metric, per_unit)],
+        "halves": [row for name, curve in named_curves for row in _half(name, curve, metric, per_unit)],
         "rates": _rates(group, per_unit) if metric == "busbw" else [],
     }
     lines = {row["side"] for row in tables["drawn"]}
@@ -57,38 +57,38 @@ def _chart(group: Sequence[ExchangeCurve], metric: Metric) -> Chart:
     notes = ["95 % intervals"]
     notes += ["lines: α + n·β, fitted to each run"] * bool(tables["drawn"])
     notes += ["crosses: half of the bandwidth"] * bool(tables["halves"])
-    words = listed(f"{name}: {exchange_words.words(curve)}" for name, curve in at)
-    return Chart("exchange", f"{caption}; {', '.join(notes)}", words, spec, wide=True)
+    summary = listed(f"{name}: {exchange_words.describe_curve(curve)}" for name, curve in named_curves)
+    return Chart("exchange", f"{caption}; {', '.join(notes)}", summary, spec, wide=True)
 
 
 def _layers(names: Sequence[str], title: str, tables: Mapping[str, Sequence[object]]) -> Any:
     """The fitted lines in their bands, the measurements, half the bandwidth, and the line rate."""
     import altair as alt
 
-    colour, dash = side_colour(names, legend=True), side_dash(names, legend=True)
-    x, told = _size_axis(), tooltip("side", "x", "value", "low", "high")
+    color, dash = side_color(names, legend=True), side_dash(names, legend=True)
+    x, tooltips = _size_axis(), tooltip("side", "x", "value", "low", "high")
     axis = alt.Axis(values=[10.0**k for k in range(-9, 13)], format="~g")
     y = alt.Y("value:Q", scale=alt.Scale(type="log"), title=title, axis=axis)
     low = alt.Y("low:Q", title=title)
     drawn, measured, joined, halves, rates = (
         alt.Chart(alt.NamedData(name)) for name in ("drawn", "measured", "joined", "halves", "rates")
     )
-    at_size, right = measured.encode(x=x, color=colour), rates.encode(x=alt.value("width"), y=y)
+    at_size, right = measured.encode(x=x, color=color), rates.encode(x=alt.value("width"), y=y)
     layers = [
-        ("drawn", drawn.mark_area(opacity=0.18).encode(x=x, y=low, y2="high:Q", color=colour)),
-        ("joined", joined.mark_line(strokeWidth=1, opacity=0.5).encode(x=x, y=y, color=colour)),
-        ("drawn", drawn.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=colour, strokeDash=dash)),
+        ("drawn", drawn.mark_area(opacity=0.18).encode(x=x, y=low, y2="high:Q", color=color)),
+        ("joined", joined.mark_line(strokeWidth=1, opacity=0.5).encode(x=x, y=y, color=color)),
+        ("drawn", drawn.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, strokeDash=dash)),
         ("measured", at_size.mark_rule(strokeWidth=2).encode(y=low, y2="high:Q")),
         (
             "measured",
             at_size.mark_point(filled=True, size=45, opacity=1).encode(
-                y=y, shape=side_shape(names, legend=True), tooltip=told
+                y=y, shape=side_shape(names, legend=True), tooltip=tooltips
             ),
         ),
         (
             "halves",
             halves.mark_point(shape=_HALF, size=110, strokeWidth=2).encode(
-                x=x, y=y, color=colour, tooltip=told
+                x=x, y=y, color=color, tooltip=tooltips
             ),
         ),
         ("rates", rates.mark_rule(color=INK, strokeDash=[3, 3], strokeWidth=1).encode(y=y)),
@@ -159,11 +159,11 @@ def _rates(group: Sequence[ExchangeCurve], per_unit: float) -> list[dict[str, An
     return [{"value": r.bytes_per_s * per_unit, "words": f"line rate of {r.ports}"} for r in rates]
 
 
-def ratios(found: CurveVerdict) -> Chart:
+def ratios(curve_verdict: CurveVerdict) -> Chart:
     """B/A at each size, with the simultaneous band and the margin."""
     import altair as alt
 
-    first = found.sizes[0]
+    first = curve_verdict.sizes[0]
     rows = [
         {
             "x": size_of(c),
@@ -173,12 +173,12 @@ def ratios(found: CurveVerdict) -> Chart:
             "verdict": c.verdict,
             "size": figures.binary_bytes(size_of(c)),
         }
-        for c in found.sizes
+        for c in curve_verdict.sizes
     ]
-    values = [c.ratio.value for c in found.sizes]
+    values = [c.ratio.value for c in curve_verdict.sizes]
     least, most = 1 / (1 + first.margin), 1 + first.margin
     domain, ticks = ratio_ticks(min(*values, least), max(*values, most))
-    title = f"{figures.metric(found.point.metric)}, {first.b} relative to {first.a}"
+    title = f"{figures.metric(curve_verdict.point.metric)}, {first.b} relative to {first.a}"
     y = alt.Y(
         "value:Q",
         scale=alt.Scale(type="log", domain=domain, nice=False),
@@ -186,7 +186,7 @@ def ratios(found: CurveVerdict) -> Chart:
         axis=alt.Axis(values=ticks, format="~g"),
     )
     x = _size_axis()
-    colour, shape = verdict_look()
+    color, shape = verdict_look()
     margin, over = alt.Chart(alt.NamedData("margin")), alt.Chart(alt.NamedData("rows")).encode(x=x)
     spec = plain(
         margin.mark_rect(color="var(--band)").encode(y=alt.Y("low:Q", title=title), y2="high:Q")
@@ -194,14 +194,15 @@ def ratios(found: CurveVerdict) -> Chart:
         + over.mark_area(opacity=0.15, color=INK, clip=True).encode(y=alt.Y("low:Q"), y2="high:Q")
         + over.mark_line(strokeWidth=1, color=INK).encode(y=y)
         + over.mark_point(filled=True, size=80, opacity=1).encode(
-            y=y, color=colour, shape=shape, tooltip=tooltip("size", "verdict", "value", "low", "high")
+            y=y, color=color, shape=shape, tooltip=tooltip("size", "verdict", "value", "low", "high")
         ),
         rows=rows,
         margin=[{"low": least, "high": most, "one": 1}],
         height=240,
     )
     caption = (
-        f"{found.point.benchmark}, {figures.where(found.point)}: the gray band holds at all sizes in "
-        f"95 % of cases, the other one is the margin of ±{figures.percent(first.margin)}"
+        f"{curve_verdict.point.benchmark}, {figures.where(curve_verdict.point)}: "
+        "the gray band holds at all sizes in 95 % of cases, "
+        f"the other one is the margin of ±{figures.percent(first.margin)}"
     )
-    return Chart("ratios", caption, exchange_words.verdict_line(found) + ".", spec, wide=True)
+    return Chart("ratios", caption, exchange_words.verdict_line(curve_verdict) + ".", spec, wide=True)

@@ -48,11 +48,11 @@ def _edges(rows: Sequence[Mapping[str, Any]], domain: Sequence[float]) -> Iterat
     """An arrow at the end of the axis for each interval that extends beyond it."""
     left, right = domain
     for row in rows:
-        told = {"row": row["row"], "verdict": row["verdict"]}
+        labels = {"row": row["row"], "verdict": row["verdict"]}
         if row["low"] is not None and row["low"] < left:
-            yield {**told, "edge": left, "way": "left"}
+            yield {**labels, "edge": left, "way": "left"}
         if row["high"] is not None and row["high"] > right:
-            yield {**told, "edge": right, "way": "right"}
+            yield {**labels, "edge": right, "way": "right"}
 
 
 def _layers(order: Sequence[str], domain: Sequence[float], ticks: Sequence[float], title: str) -> Any:
@@ -64,17 +64,17 @@ def _layers(order: Sequence[str], domain: Sequence[float], ticks: Sequence[float
     y = alt.Y("row:N", sort=order, title=None, axis=lines)
     axis = alt.X("low:Q", scale=x, title=title, axis=alt.Axis(values=ticks, format="~g", labelSeparation=1))
     margin, rows, edges = (alt.Chart(alt.NamedData(name)) for name in ("margin", "rows", "edges"))
-    colour, shape = verdict_look()
+    color, shape = verdict_look()
     ways = alt.Scale(domain=["left", "right"], range=list(_ARROWS))
     layers = (
         margin.mark_rect(color="var(--band)").encode(x=axis, x2="high:Q"),
         margin.mark_rule(color=INK, strokeDash=[3, 3]).encode(x="one:Q"),
-        rows.mark_rule(strokeWidth=2, clip=True).encode(y=y, x="low:Q", x2="high:Q", color=colour),
+        rows.mark_rule(strokeWidth=2, clip=True).encode(y=y, x="low:Q", x2="high:Q", color=color),
         edges.mark_point(filled=True, size=70, opacity=1).encode(
-            y=y, x="edge:Q", color=colour, shape=alt.Shape("way:N", legend=None, scale=ways)
+            y=y, x="edge:Q", color=color, shape=alt.Shape("way:N", legend=None, scale=ways)
         ),
         rows.mark_point(filled=True, size=90, opacity=1).encode(
-            y=y, x="ratio:Q", color=colour, shape=shape, tooltip=tooltip("row", "verdict", "text")
+            y=y, x="ratio:Q", color=color, shape=shape, tooltip=tooltip("row", "verdict", "text")
         ),
     )
     return alt.layer(*layers).resolve_scale(shape="independent")
@@ -85,10 +85,10 @@ def verdict_look() -> tuple[Any, Any]:
     import altair as alt
 
     verdicts = list(SYMBOLS)
-    colours = alt.Scale(domain=verdicts, range=[f"var(--{verdict})" for verdict in verdicts])
+    colors = alt.Scale(domain=verdicts, range=[f"var(--{verdict})" for verdict in verdicts])
     shapes = alt.Scale(domain=verdicts, range=["square", "triangle-up", "triangle-down", "circle"])
     return (
-        alt.Color("verdict:N", legend=None, scale=colours),
+        alt.Color("verdict:N", legend=None, scale=colors),
         alt.Shape("verdict:N", legend=None, scale=shapes),
     )
 

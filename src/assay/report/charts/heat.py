@@ -18,16 +18,17 @@ def heat_map(
     down: Sequence[str],
     across: Sequence[str],
     titles: tuple[str, str],
-    told: Sequence[str],
-    colour: str = "var(--series-1)",
+    tooltip_fields: Sequence[str],
+    color: str = "var(--series-1)",
 ) -> dict[str, Any]:
     """Vega-Lite of the cells.
 
-    cells   each with its `row` and `column`, `level` from 0 (no color) to 1, the `text` written into it,
-            and its tooltip fields
-    down    rows, from the top; across  columns, from the left
-    titles  of both, in this order
-    told    fields for the tooltip
+    cells           each with its `row` and `column`, `level` from 0 (no color) to 1, the `text` written
+                    into it, and its tooltip fields
+    down            rows, from the top
+    across          columns, from the left
+    titles          of rows and columns
+    tooltip_fields  what the tooltip shows
     """
     import altair as alt
 
@@ -40,10 +41,10 @@ def heat_map(
             scale=alt.Scale(domain=list(across)),
             axis=_axis(labelAngle=-45),
         ),
-        tooltip=tooltip(*told),
+        tooltip=tooltip(*tooltip_fields),
     )
     strength = alt.Scale(domain=[0, 1], range=[0, _STRONGEST])
-    squares = base.mark_rect(fill=colour, stroke="var(--rule)", strokeWidth=0.5)
+    squares = base.mark_rect(fill=color, stroke="var(--rule)", strokeWidth=0.5)
     return plain(
         squares.encode(fillOpacity=alt.FillOpacity("level:Q", scale=strength, legend=None))
         + base.mark_text(color=INK, fontSize=11).encode(text="text:N"),

@@ -14,7 +14,7 @@ from assay.report.charts.chart import (
     legible,
     listed,
     plain,
-    side_colour,
+    side_color,
     side_dash,
     side_shape,
     tooltip,
@@ -74,7 +74,7 @@ def _percentiles(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     x = alt.X("x:Q", title=PERCENTILE, axis=axis, scale=alt.Scale(zero=False, padding=12))
     upward = alt.Scale(domain=domain, zero=False, nice=not cut)
     y = alt.Y("value:Q", title=axis_title(point.metric, unit), scale=upward)
-    base = alt.Chart(alt.NamedData("rows")).encode(x=x, color=side_colour(sides, legend=True))
+    base = alt.Chart(alt.NamedData("rows")).encode(x=x, color=side_color(sides, legend=True))
     line = base.mark_line(strokeWidth=1.5).encode(y=y, strokeDash=side_dash(sides, legend=True))
     if any(end is not None for end in ends):
         line += base.mark_rule(strokeWidth=2, clip=True).encode(y=alt.Y("low:Q", scale=upward), y2="high:Q")
@@ -85,11 +85,11 @@ def _percentiles(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     )
     spec = plain(line + dots, rows=rows, height=220)
     place = ", ".join(filter(None, (figures.shape(point.shape), figures.labels(_others(group[0])))))
-    words = listed(
+    summary = listed(
         f"{s.side} at {s.point.labels[PERCENTILE]:g} %: {figures.measured(s.estimate)[0]}" for s in group
     )
     caption = f"{point.benchmark} {figures.metric(point.metric)} by percentile, {place}{CUT * cut}"
-    return Chart("latency", caption, words, spec)
+    return Chart("latency", caption, summary, spec)
 
 
 def _above(summary: Summary) -> float:

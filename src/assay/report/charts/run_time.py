@@ -22,24 +22,24 @@ def run_panels(time: RunTime) -> list[Chart]:
     if not time.drawn:
         return []
     name = f"{time.side}, {time.trial}"
-    found = [_phases(time, name)] if time.timeline.phases else []
+    charts = [_phases(time, name)] if time.timeline.phases else []
     for figure in _FIGURES:
         if figure in time.timeline.curves:
-            points = [(at - time.begin_at, value) for at, value in time.timeline.curves[figure]]
-            found.append(_panel(time, name, figure, "", [("", points)], dots=True))
+            points = [(moment - time.begin_at, value) for moment, value in time.timeline.curves[figure]]
+            charts.append(_panel(time, name, figure, "", [("", points)], dots=True))
     if time.telemetry is not None:
         offset_s = time.telemetry.begin_at - time.begin_at
         for panel in time.telemetry.panels:
             lines = [
-                (one.name, [(x + offset_s, y) for x, y in one.points])
-                for one in panel.lines
-                if len(one.points) > 1  # one sample of a short run is no line
+                (line.name, [(x + offset_s, y) for x, y in line.points])
+                for line in panel.lines
+                if len(line.points) > 1  # one sample of a short run is no line
             ]
             if lines:
-                found.append(
+                charts.append(
                     _panel(time, name, panel.title, panel.unit, lines[:MOST_LINES], cut=_cut(len(lines)))
                 )
-    return found
+    return charts
 
 
 def _cut(lines: int) -> str:
@@ -75,11 +75,11 @@ def _phases(time: RunTime, name: str) -> Chart:
         )
     )
     spec = plain(_shaded(time, chart), rows=rows, height=18 * len(present), stalls=_stall_rows(time))
-    words = listed(
+    summary = listed(
         f"{phase}: {counted(sum(row['phase'] == phase for row in rows), 'time')}" for phase in present
     )
     return Chart(
-        "run time", f"Phases of {name}; seconds since its start{_shading(time)}", words, spec, wide=True
+        "run time", f"Phases of {name}; seconds since its start{_shading(time)}", summary, spec, wide=True
     )
 
 
@@ -99,11 +99,11 @@ def _panel(
     rows = [{"line": line, "x": x, "value": y * scale.per_unit} for line, points in lines for x, y in points]
     several = len(lines) > 1
     names = [line for line, _ in lines]
-    colours = [f"var(--series-{at % 6 + 1})" for at in range(len(names))]
-    colour = (
+    colors = [f"var(--series-{index % 6 + 1})" for index in range(len(names))]
+    color = (
         alt.Color(
             "line:N",
-            scale=alt.Scale(domain=names, range=colours),
+            scale=alt.Scale(domain=names, range=colors),
             legend=alt.Legend(symbolOpacity=1, columns=min(len(names), 8)),
         )
         if several
@@ -115,12 +115,14 @@ def _panel(
     chart = mark.encode(
         x=_x(time, "seconds since the start"),
         y=alt.Y("value:Q", title=scale.unit or None, axis=alt.Axis(minExtent=_LEFT, tickCount=3)),
-        color=colour,
+        color=color,
         tooltip=tooltip(*(["line"] if several else []), "x", "value"),
     )
     spec = plain(_shaded(time, chart), rows=rows, height=_HEIGHT, stalls=_stall_rows(time))
     caption = f"{axis_title(title, scale.unit)}: {name}{cut}"
-    return Chart("run time", caption, listed(_words(lines, scale.per_unit, scale.unit)), spec, wide=True)
+    return Chart(
+        "run time", caption, listed(_describe_lines(lines, scale.per_unit, scale.unit)), spec, wide=True
+    )
 
 
 def _shaded(time: RunTime, chart: Any) -> Any:
@@ -158,7 +160,7 @@ def _shading(time: RunTime) -> str:
     return "; stalls are shaded" if time.stalls else ""
 
 
-def _words(
+def _describe_lines(
     lines: Sequence[tuple[str, Sequence[tuple[float, float]]]], per_unit: float, unit: str
 ) -> Iterator[str]:
     for line, points in lines:

@@ -14,7 +14,7 @@ from assay.report.charts.chart import (
     listed,
     plain,
     side_axis,
-    side_colour,
+    side_color,
     side_shape,
     tooltip,
 )
@@ -63,7 +63,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     mean = alt.Chart(alt.NamedData("means")).encode(y=y)
     spec = plain(
         mean.mark_rule(strokeWidth=9, opacity=0.28, clip=True).encode(
-            x=alt.X("low:Q", scale=across), x2="high:Q", color=side_colour(sides)
+            x=alt.X("low:Q", scale=across), x2="high:Q", color=side_color(sides)
         )
         + mean.mark_tick(thickness=2, size=24, color=INK, opacity=1).encode(x=x)
         + alt.Chart(alt.NamedData("dots"))
@@ -71,7 +71,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         .encode(
             y=y,
             x=x,
-            color=side_colour(sides),
+            color=side_color(sides),
             shape=side_shape(sides),
             tooltip=tooltip("run", "value"),
         ),
@@ -79,13 +79,13 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         dots=dots,
         means=means,
     )
-    words = listed(
+    summary = listed(
         f"{s.side}: {_mean(s)} {_estimate_text(s)} from {counted(s.estimate.n, 'run')}, "
         f"{significant(min(s.values) * per_unit, 4)} to {significant(max(s.values) * per_unit, 4)} {unit}"
         for s in group
     )
     caption = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}{CUT * cut}"
-    return Chart("runs", caption, words, spec)
+    return Chart("runs", caption, summary, spec)
 
 
 def _estimate_text(summary: Summary) -> str:
@@ -119,10 +119,10 @@ def curve(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     ]
     is_bytes = label.endswith("_bytes")
     axis = alt.Axis(labelExpr=BINARY_LABELS, tickCount=6) if is_bytes else alt.Axis(tickCount=6)
-    words = label.removesuffix("_bytes").replace("_", " ")
-    x = alt.X("x:Q", scale=alt.Scale(type="log", base=2, nice=False), title=words, axis=axis)
+    label_text = label.removesuffix("_bytes").replace("_", " ")
+    x = alt.X("x:Q", scale=alt.Scale(type="log", base=2, nice=False), title=label_text, axis=axis)
     y = alt.Y("value:Q", scale=alt.Scale(type="log"), title=axis_title(point.metric, unit))
-    base = alt.Chart(alt.NamedData("rows")).encode(x=x, color=side_colour(sides, legend=True))
+    base = alt.Chart(alt.NamedData("rows")).encode(x=x, color=side_color(sides, legend=True))
     spec = plain(
         base.mark_line(strokeWidth=1.5).encode(y=y)
         + base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2="high:Q")
@@ -132,9 +132,11 @@ def curve(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         rows=rows,
         height=260,
     )
-    caption = f"{point.benchmark} {figures.metric(point.metric)} by {words}, {figures.shape(point.shape)}"
-    told = listed(f"{s.side} at {figures.labels(s.point.labels)}: {_estimate_text(s)}" for s in group)
-    return Chart("curve", f"{caption}, with 95 % intervals", told, spec, wide=True)
+    caption = (
+        f"{point.benchmark} {figures.metric(point.metric)} by {label_text}, {figures.shape(point.shape)}"
+    )
+    summary = listed(f"{s.side} at {figures.labels(s.point.labels)}: {_estimate_text(s)}" for s in group)
+    return Chart("curve", f"{caption}, with 95 % intervals", summary, spec, wide=True)
 
 
 def split(summaries: Sequence[Summary]) -> tuple[list[list[Summary]], list[list[Summary]]]:

@@ -13,7 +13,7 @@ from assay.report.charts.chart import (
     legible,
     listed,
     plain,
-    side_colour,
+    side_color,
     side_shape,
     tooltip,
 )
@@ -45,8 +45,8 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
     smallest = curves[0].points[0]
     across = alt.Scale(zero=False, nice=False, padding=12)
     axis = alt.Axis(values=ranks, format="d")
-    x, at = (alt.X(f"{f}:Q", title="ranks", axis=axis, scale=across) for f in ("ranks", "at"))
-    base = alt.Chart(alt.NamedData("rows")).encode(x=at, detail="line:N")
+    x, x_aside = (alt.X(f"{f}:Q", title="ranks", axis=axis, scale=across) for f in ("ranks", "at"))
+    base = alt.Chart(alt.NamedData("rows")).encode(x=x_aside, detail="line:N")
     speedups = [p.speedup for c in curves for p in c.points]
     ideals = [rank / smallest.ranks for rank in ranks]
     domain, cut = legible(
@@ -55,7 +55,7 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
     upward = alt.Scale(domain=domain, zero=False, nice=not cut)
     y = alt.Y("value:Q", title=f"speed-up relative to {figures.shape(smallest.shape)}", scale=upward)
     ideal = alt.Chart(alt.NamedData("ideal")).mark_line(color=INK, strokeDash=[3, 3], strokeWidth=1)
-    color = side_colour(names, legend=True)
+    color = side_color(names, legend=True)
     lines = base.mark_line(strokeWidth=1.5).encode(y=y, color=color)
     intervals = base.mark_rule(strokeWidth=2, clip=True).encode(
         y=alt.Y("low:Q", scale=upward), y2="high:Q", color=color
@@ -73,7 +73,7 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
         ideal=[{"ranks": r, "value": v} for r, v in zip(ranks, ideals, strict=True)],
         height=240,
     )
-    words = listed(
+    summary = listed(
         f"{c.system} {figures.labels(c.labels)} {figures.shape(p.shape)}: speed-up "
         f"{figures.ratio(p.speedup)}, efficiency {p.efficiency.value * 100:.0f} %"
         for c in curves
@@ -81,9 +81,9 @@ def scaling(curves: Sequence[Scaling], sides: Sequence[str]) -> Chart:
     )
     first = curves[0]
     caption = f"{first.benchmark} {figures.metric(first.metric)}{CUT * cut}"
-    return Chart("scaling", caption, words, spec)
+    return Chart("scaling", caption, summary, spec)
 
 
-def _aside(place: int, of: int, ranks: Sequence[int]) -> float:
+def _aside(place: int, count: int, ranks: Sequence[int]) -> float:
     """The horizontal offset of a system's points, so that intervals don't hide each other."""
-    return (place - (of - 1) / 2) * _ASIDE * (ranks[-1] - ranks[0])
+    return (place - (count - 1) / 2) * _ASIDE * (ranks[-1] - ranks[0])

@@ -12,7 +12,7 @@ from assay.report.charts.chart import (
     axis_title,
     listed,
     plain,
-    side_colour,
+    side_color,
     side_dash,
     side_shape,
     tooltip,
@@ -28,7 +28,7 @@ _TICKED = 6  # places along all lines, each of which gets a tick
 
 def over_time(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
     """Every series that runs printed, one line per run, one chart per benchmark, shape and series."""
-    found = [
+    drawable = [
         (side, result, series)
         for side, results in sides.items()
         for result in results
@@ -36,13 +36,13 @@ def over_time(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
         if len(series.x) > 1
     ]
     groups = gathered(
-        found, lambda f: (f[1].run.trial.benchmark, str(f[1].run.trial.shape), f[2].name, f[2].x_name)
+        drawable, lambda f: (f[1].run.trial.benchmark, str(f[1].run.trial.shape), f[2].name, f[2].x_name)
     )
     share = MOST_LINE_POINTS // max(1, len(groups))
-    return [_lines(group, tuple(sides), share) for group in groups]
+    return [_line_chart(group, tuple(sides), share) for group in groups]
 
 
-def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], most_points: int) -> Chart:
+def _line_chart(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], most_points: int) -> Chart:
     import altair as alt
 
     drawn = _evenly(group, most_points)
@@ -65,7 +65,7 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
     base = base.encode(
         x=alt.X("x:Q", title=series.x_name, scale=alt.Scale(zero=False), axis=_axis(places)),
         y=alt.Y("value:Q", title=axis_title(series.name, unit), scale=alt.Scale(zero=False)),
-        color=side_colour(sides, legend=True),
+        color=side_color(sides, legend=True),
         detail="run:N",
         tooltip=tooltip("run", "x", "value"),
     )
@@ -80,8 +80,8 @@ def _lines(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str], mo
     some = "" if len(drawn) == len(group) else f", {len(drawn)} of {counted(len(group), 'run')} drawn"
     task = f"{trial.benchmark} {figures.metric(series.name)} by {series.x_name}"
     caption = f"{task}, {figures.shape(str(trial.shape))}{some}"
-    words = listed(_line_words(side, [s for at, _, s in group if at == side]) for side in sides)
-    return Chart("series", caption, words, spec)
+    summary = listed(_line_words(side, [s for owner, _, s in group if owner == side]) for side in sides)
+    return Chart("series", caption, summary, spec)
 
 
 def _name(result: Result, sessions: int) -> str:
@@ -102,7 +102,9 @@ def _line_words(side: str, lines: Sequence[Series]) -> str:
         return ""
     first, last = [s.y[0] for s in lines], [s.y[-1] for s in lines]
     unit = f" {lines[0].unit}" if lines[0].unit else ""
-    starts, ends = (f"{significant(min(of), 4)} to {significant(max(of), 4)}{unit}" for of in (first, last))
+    starts, ends = (
+        f"{significant(min(values), 4)} to {significant(max(values), 4)}{unit}" for values in (first, last)
+    )
     return f"{side}: {counted(len(lines), 'run')} from {starts} at the start to {ends} at the end"
 
 

@@ -32,10 +32,16 @@ def share_bars(kind: str, caption: str, title: str, shares: Sequence[NamedShare]
     """Bars in the given order, from the top; `title` is the axis's."""
     import altair as alt
 
-    names = [one.name for one in shares]
+    names = [share.name for share in shares]
     rows = [
-        {"row": one.name, "value": one.value, "low": one.low, "high": one.high, "share": one.words()}
-        for one in shares
+        {
+            "row": share.name,
+            "value": share.value,
+            "low": share.low,
+            "high": share.high,
+            "share": share.words(),
+        }
+        for share in shares
     ]
     scale = alt.Scale(domain=[0, 1])
     axis = alt.Axis(format="%")
@@ -52,4 +58,4 @@ def share_bars(kind: str, caption: str, title: str, shares: Sequence[NamedShare]
         height=_ROW * len(shares),
         rows=rows,
     )
-    return Chart(kind, caption, listed(f"{one.name} {one.words()}" for one in shares), spec, wide=True)
+    return Chart(kind, caption, listed(f"{share.name} {share.words()}" for share in shares), spec, wide=True)

@@ -17,7 +17,7 @@ _RED = 0.5  # loss, as a share, at which a cell has its full color
 _CURVE = 0.75  # below 1, so that a loss of 5 % is visible next to none, and 1 % is not
 _WORTH_WRITING = 0.1  # loss, as a share, that is written even into a narrow cell
 _LEAST = 0.05  # level of a cell without loss, to distinguish it from one not measured
-_COLOUR = "var(--slower)"
+_COLOR = "var(--slower)"
 
 Ratios = Mapping[str, Mapping[str, float]]
 """Measurement → node → its speed relative to comparable nodes."""
@@ -30,15 +30,15 @@ def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]], against: str) -
     against  what they are relative to, as text
     """
     worst: dict[str, float] = {}
-    for found in ratios.values():
-        for node, ratio in found.items():
+    for by_node in ratios.values():
+        for node, ratio in by_node.items():
             worst[node] = min(ratio, worst.get(node, ratio))
     shown = sorted(worst, key=worst.__getitem__)[: MOST_NODES if len(worst) <= MOST_NODES else MOST_SLOWEST]
     cells = [
-        _cell(node, figure, found[node], "slow" if node in slow.get(figure, ()) else "")
-        for figure, found in ratios.items()
+        _cell(node, figure, by_node[node], "slow" if node in slow.get(figure, ()) else "")
+        for figure, by_node in ratios.items()
         for node in shown
-        if node in found
+        if node in by_node
     ]
     slowest = sorted(cells, key=lambda cell: float(cell["ratio"]))[:MOST_SLOWEST]
     left_out = len(worst) - len(shown)
@@ -48,7 +48,12 @@ def by_figure(ratios: Ratios, slow: Mapping[str, Sequence[str]], against: str) -
         f"{whom} by measurement, relative to {against}; the redder the slower",
         listed(["from the slowest", *(f"{c['row']} {c['column']} {c['text']}" for c in slowest)]),
         heat_map(
-            cells, down=in_order(shown), across=list(ratios), titles=("", ""), told=_TOLD, colour=_COLOUR
+            cells,
+            down=in_order(shown),
+            across=list(ratios),
+            titles=("", ""),
+            tooltip_fields=_TOOLTIP_FIELDS,
+            color=_COLOR,
         ),
         wide=True,
     )
@@ -63,17 +68,19 @@ def pairs(ratios: Mapping[Pair, float], blamed: Blame, against: str) -> list[Cha
 
 
 def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame, against: str) -> Chart:
-    told = _blames(blamed)
+    blame_texts = _blames(blamed)
     cells = [
-        _cell(a, b, ratio, told.get(pair, ""), wide=len(nodes) <= _MOST_WIDE)
+        _cell(a, b, ratio, blame_texts.get(pair, ""), wide=len(nodes) <= _MOST_WIDE)
         for pair, ratio in ratios.items()
         for a, b in (pair, pair[::-1])
     ]
     return Chart(
         "pairs",
         f"Each measured pair, relative to {against}; the redder the slower, blank: not measured",
-        _words(ratios),
-        heat_map(cells, down=nodes, across=nodes, titles=("", ""), told=_TOLD, colour=_COLOUR),
+        _describe_slowest(ratios),
+        heat_map(
+            cells, down=nodes, across=nodes, titles=("", ""), tooltip_fields=_TOOLTIP_FIELDS, color=_COLOR
+        ),
         wide=True,
     )
 
@@ -81,7 +88,7 @@ def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame, a
 def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float], against: str) -> Chart:
     """Neighbors by name in one row: a slow rack or switch shows as a stripe."""
     size = -(-len(nodes) // MOST_NODES)
-    bins = [nodes[at : at + size] for at in range(0, len(nodes), size)]
+    bins = [nodes[start : start + size] for start in range(0, len(nodes), size)]
     names = [f"{members[0]} …" for members in bins]
     place = {node: name for name, members in zip(names, bins, strict=True) for node in members}
     slowest: dict[Pair, tuple[float, Pair, int]] = {}
@@ -97,8 +104,10 @@ def _binned(nodes: Sequence[str], ratios: Mapping[Pair, float], against: str) ->
         "pairs",
         f"All {len(nodes)} nodes, {size} neighbors per row: the slowest measured pair between them, relative "
         f"to {against}; blank: not measured",
-        _words(ratios),
-        heat_map(cells, down=names, across=names, titles=("", ""), told=_TOLD, colour=_COLOUR),
+        _describe_slowest(ratios),
+        heat_map(
+            cells, down=names, across=names, titles=("", ""), tooltip_fields=_TOOLTIP_FIELDS, color=_COLOR
+        ),
         wide=True,
     )
 
@@ -110,44 +119,50 @@ def _meetings(nodes: Sequence[str], ratios: Mapping[Pair, float], blamed: Blame)
         met[a].append((ratio, b, (a, b)))
         met[b].append((ratio, a, (a, b)))
     shown = sorted(nodes, key=lambda node: min(met[node]))[:MOST_SLOWEST]
-    told = _blames(blamed)
+    blame_texts = _blames(blamed)
     cells = [
-        _cell(node, f"{at}.", ratio, f"with {partner} {told.get(pair, '')}".rstrip(), shown=f"{ratio:.2f}")
+        _cell(
+            node,
+            f"{number}.",
+            ratio,
+            f"with {partner} {blame_texts.get(pair, '')}".rstrip(),
+            shown=f"{ratio:.2f}",
+        )
         for node in shown
-        for at, (ratio, partner, pair) in enumerate(sorted(met[node]), start=1)
+        for number, (ratio, partner, pair) in enumerate(sorted(met[node]), start=1)
     ]
     most = max(len(met[node]) for node in shown)
     return Chart(
         "pairs",
         f"The {len(shown)} nodes of the slowest pairs, each with its partners, slowest first: a slow "
         "node is a red row, a slow link one red cell in two rows",
-        _words({pair: ratio for node in shown for ratio, _, pair in met[node]}),
+        _describe_slowest({pair: ratio for node in shown for ratio, _, pair in met[node]}),
         heat_map(
             cells,
             down=in_order(shown),
-            across=[f"{at}." for at in range(1, most + 1)],
+            across=[f"{number}." for number in range(1, most + 1)],
             titles=("", "partner"),
-            told=_TOLD,
-            colour=_COLOUR,
+            tooltip_fields=_TOOLTIP_FIELDS,
+            color=_COLOR,
         ),
         wide=True,
     )
 
 
-_TOLD = ("row", "column", "ratio", "told")
+_TOOLTIP_FIELDS = ("row", "column", "ratio", "told")
 
 
 def _cell(
-    row: str, column: str, ratio: float, told: str, *, wide: bool = True, shown: str | None = None
+    row: str, column: str, ratio: float, remark: str, *, wide: bool = True, shown: str | None = None
 ) -> dict[str, Any]:
-    text = f"{ratio:.2f} {told}".rstrip() if shown is None else shown
+    text = f"{ratio:.2f} {remark}".rstrip() if shown is None else shown
     lost = min(max(1 - ratio, 0), _RED)
     return {
         "row": row,
         "column": column,
         "level": _LEAST + (1 - _LEAST) * (lost / _RED) ** _CURVE,
         "ratio": f"{ratio:.3f}",
-        "told": told,
+        "told": remark,
         "text": text if wide else f"{ratio:.2f}" * (lost > _WORTH_WRITING),
     }
 
@@ -156,6 +171,6 @@ def _blames(blamed: Blame) -> dict[Pair, str]:
     return {(a, b): "slow" for slow in (*blamed.links, *blamed.pairs) for a, b in (slow.who, slow.who[::-1])}
 
 
-def _words(ratios: Mapping[Pair, float]) -> str:
-    slowest = sorted(ratios.items(), key=lambda at: at[1])[:MOST_SLOWEST]
+def _describe_slowest(ratios: Mapping[Pair, float]) -> str:
+    slowest = sorted(ratios.items(), key=lambda pair_ratio: pair_ratio[1])[:MOST_SLOWEST]
     return listed(["from the slowest", *(f"{a} with {b} {ratio:.3f}" for (a, b), ratio in slowest)])

@@ -14,7 +14,7 @@ from assay.report.charts.chart import (
     Chart,
     listed,
     plain,
-    side_colour,
+    side_color,
     side_dash,
     side_shape,
     tooltip,
@@ -59,12 +59,19 @@ class _LoadRun:
 
 def rate_against_latency(sides: Mapping[str, Sequence[Result]]) -> list[Chart]:
     """Runs under several loads: the sustained rate, its latency, and the loads that were not sustained."""
-    found = [one for side, results in sides.items() for r in results for one in _served(side, r)]
+    load_runs = [
+        load_run for side, results in sides.items() for r in results for load_run in _served(side, r)
+    ]
     groups = gathered(
-        found,
-        lambda one: (one.load, one.result.run.trial.benchmark, str(one.result.run.trial.shape), _place(one)),
+        load_runs,
+        lambda load_run: (
+            load_run.load,
+            load_run.result.run.trial.benchmark,
+            str(load_run.result.run.trial.shape),
+            _place(load_run),
+        ),
     )
-    several = [g for g in groups if len({tuple(_swept(one).items()) for one in g}) > 1]
+    several = [g for g in groups if len({tuple(_swept(load_run).items()) for load_run in g}) > 1]
     return [_chart(group, tuple(sides)) for group in several[:MOST_CURVES]]
 
 
@@ -111,12 +118,12 @@ def _held(result: Result) -> dict[str, float]:
     }
 
 
-def _swept(one: _LoadRun) -> dict[str, Any]:
-    return {name: value for name, value in one.result.run.trial.varied.items() if name in _SWEPT}
+def _swept(load_run: _LoadRun) -> dict[str, Any]:
+    return {name: value for name, value in load_run.result.run.trial.varied.items() if name in _SWEPT}
 
 
-def _place(one: _LoadRun) -> str:
-    others = {name: value for name, value in one.result.run.trial.varied.items() if name not in _SWEPT}
+def _place(load_run: _LoadRun) -> str:
+    others = {name: value for name, value in load_run.result.run.trial.varied.items() if name not in _SWEPT}
     return figures.labels(others)
 
 
@@ -124,23 +131,28 @@ def _chart(group: Sequence[_LoadRun], sides: Sequence[str]) -> Chart:
     """A point per run, a line per side through the means of each setting, a cross at the bound if INVALID."""
     import altair as alt
 
-    load, bounds = group[0].load, sorted({one.bound_s for one in group if one.bound_s is not None})
-    scale = figures.scale_of([*bounds, *(one.latency_s for one in group if one.latency_s is not None)], "s")
+    load, bounds = (
+        group[0].load,
+        sorted({load_run.bound_s for load_run in group if load_run.bound_s is not None}),
+    )
+    scale = figures.scale_of(
+        [*bounds, *(load_run.latency_s for load_run in group if load_run.latency_s is not None)], "s"
+    )
     per_unit, unit = scale.per_unit, scale.unit
     x = alt.X("x:Q", title=f"throughput, {load.per_s}", scale=alt.Scale(zero=False, padding=12))
     y = alt.Y("value:Q", title=f"{load.latency} at the 99th percentile, {unit}", scale=alt.Scale(zero=True))
-    colour, told = side_colour(sides, legend=True), tooltip("run", "x", "value")
+    color, tooltips = side_color(sides, legend=True), tooltip("run", "x", "value")
     bound = alt.Chart(alt.NamedData("bounds")).mark_rule(color=INK, strokeDash=[3, 3], strokeWidth=1)
     line = alt.Chart(alt.NamedData("means")).mark_line(strokeWidth=1.5)
     dots = alt.Chart(alt.NamedData("runs")).mark_point(filled=True, size=52, opacity=0.85)
     crosses = alt.Chart(alt.NamedData("lost")).mark_point(shape=_CROSS, size=90, strokeWidth=2)
     spec = plain(
         bound.encode(y=y)
-        + line.encode(x=x, y=y, color=colour, strokeDash=side_dash(sides, legend=True))
-        + dots.encode(x=x, y=y, color=colour, shape=side_shape(sides, legend=True), tooltip=told)
-        + crosses.encode(x=x, y=y, color=colour, tooltip=told),
-        runs=[_row(one, per_unit) for one in group if one.latency_s is not None],
-        lost=[_row(one, per_unit) for one in group if one.latency_s is None],
+        + line.encode(x=x, y=y, color=color, strokeDash=side_dash(sides, legend=True))
+        + dots.encode(x=x, y=y, color=color, shape=side_shape(sides, legend=True), tooltip=tooltips)
+        + crosses.encode(x=x, y=y, color=color, tooltip=tooltips),
+        runs=[_row(load_run, per_unit) for load_run in group if load_run.latency_s is not None],
+        lost=[_row(load_run, per_unit) for load_run in group if load_run.latency_s is None],
         means=_means(group, per_unit),
         bounds=[{"value": value * per_unit} for value in bounds],
         height=260,
@@ -150,31 +162,37 @@ def _chart(group: Sequence[_LoadRun], sides: Sequence[str]) -> Chart:
     caption = f"{trial.benchmark} {load.scenario}, {place}"
     if bounds:
         caption += f", bound {' and '.join(human(b, 's') for b in bounds)}; crosses: rate sent, INVALID"
-    return Chart("served", caption, listed(map(_words, group)), spec, wide=True)
+    return Chart("served", caption, listed(map(_describe_load_run, group)), spec, wide=True)
 
 
-def _row(one: _LoadRun, per_unit: float) -> dict[str, Any]:
-    value = one.bound_s if one.latency_s is None else one.latency_s
+def _row(load_run: _LoadRun, per_unit: float) -> dict[str, Any]:
+    value = load_run.bound_s if load_run.latency_s is None else load_run.latency_s
     assert value is not None
-    return {"side": one.side, "run": one.result.run.trial.id, "x": one.rate, "value": value * per_unit}
+    return {
+        "side": load_run.side,
+        "run": load_run.result.run.trial.id,
+        "x": load_run.rate,
+        "value": value * per_unit,
+    }
 
 
 def _means(group: Sequence[_LoadRun], per_unit: float) -> list[dict[str, Any]]:
     """One point per side and setting, over its runs that count."""
-    held = [(one, one.latency_s) for one in group if one.latency_s is not None]
+    held = [(load_run, load_run.latency_s) for load_run in group if load_run.latency_s is not None]
     return [
         {
             "side": alike[0][0].side,
-            "x": fmean(one.rate for one, _ in alike),
+            "x": fmean(load_run.rate for load_run, _ in alike),
             "value": fmean(latency for _, latency in alike) * per_unit,
         }
         for alike in gathered(held, lambda pair: (pair[0].side, tuple(_swept(pair[0]).items())))
     ]
 
 
-def _words(one: _LoadRun) -> str:
-    if one.latency_s is None and one.bound_s is not None:
-        sent = f"{one.side} was sent {significant(one.rate, 4)} queries/s"
-        return f"{sent}, INVALID at a bound of {human(one.bound_s, 's')}"
-    assert one.latency_s is not None
-    return f"{one.side} sustained {significant(one.rate, 4)} {one.load.per_s} at {human(one.latency_s, 's')}"
+def _describe_load_run(load_run: _LoadRun) -> str:
+    if load_run.latency_s is None and load_run.bound_s is not None:
+        sent = f"{load_run.side} was sent {significant(load_run.rate, 4)} queries/s"
+        return f"{sent}, INVALID at a bound of {human(load_run.bound_s, 's')}"
+    assert load_run.latency_s is not None
+    rate = f"{significant(load_run.rate, 4)} {load_run.load.per_s}"
+    return f"{load_run.side} sustained {rate} at {human(load_run.latency_s, 's')}"

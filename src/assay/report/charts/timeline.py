@@ -16,7 +16,7 @@ from assay.report.charts.chart import (
     plain,
     ratio_ticks,
     side_axis,
-    side_colour,
+    side_color,
     side_shape,
     tooltip,
 )
@@ -46,28 +46,30 @@ def timelines(sides: Mapping[str, Sequence[Result]], primary: Sequence[Summary])
         for result in results
         if result.run.started_at is not None and result.run.ended_at is not None
     ]
-    sessions = gathered(sorted(timed, key=_start), lambda at: (at[1].run.suite, at[1].run.session))
-    made = []
+    sessions = gathered(
+        sorted(timed, key=_start), lambda side_result: (side_result[1].run.suite, side_result[1].run.session)
+    )
+    charts = []
     for session in sessions[-MOST_SESSIONS:]:
         own = {result.run.id: result for _, result in session}
         name = f", {session[0][1].run.session}" * (len(sessions) > 1)
         if len(session) > 1 and len(timed) <= MOST_BARS:
-            made.append(_lanes(session, tuple(sides), name))
+            charts.append(_lanes(session, tuple(sides), name))
         rows = _against_means(primary, own)
         if len(rows) > 1:
-            made.append(_drift(rows, tuple(sides), name))
-    return made
+            charts.append(_drift(rows, tuple(sides), name))
+    return charts
 
 
-def _start(at: tuple[str, Result]) -> float:
-    return at[1].run.started_at or 0.0
+def _start(side_result: tuple[str, Result]) -> float:
+    return side_result[1].run.started_at or 0.0
 
 
 def _lanes(session: Sequence[tuple[str, Result]], sides: Sequence[str], name: str) -> Chart:
     import altair as alt
 
     rows = [_bar(side, result) for side, result in session]
-    told = [row for row in rows if row["ended"] != "finished"]
+    unfinished = [row for row in rows if row["ended"] != "finished"]
     present = [side for side in sides if any(row["side"] == side for row in rows)]
     y = alt.Y("side:N", sort=present, title=None, axis=side_axis(present))
     chart: Any = (
@@ -77,15 +79,15 @@ def _lanes(session: Sequence[tuple[str, Result]], sides: Sequence[str], name: st
             y=y,
             x=_time("start:T", "UTC"),
             x2="end:T",
-            color=side_colour(sides),
+            color=side_color(sides),
             tooltip=[alt.Tooltip(f"{field}:N") for field in ("run", "ended", "took")],
         )
     )
-    if told:
+    if unfinished:
         chart = (chart + _marks(y)).resolve_scale(color="independent")
-    spec = plain(chart, height=44 * len(present), bars=rows, marks=told)
-    seen = [words for ended, words in _MARKED.items() if any(row["ended"] == ended for row in told)]
-    caption = f"Each run as a bar on its system{''.join('; ' + words for words in seen)}{name}"
+    spec = plain(chart, height=44 * len(present), bars=rows, marks=unfinished)
+    seen = [label for ended, label in _MARKED.items() if any(row["ended"] == ended for row in unfinished)]
+    caption = f"Each run as a bar on its system{''.join('; ' + label for label in seen)}{name}"
     return Chart("timeline", caption, _lane_words(session, present), spec, wide=True)
 
 
@@ -93,7 +95,7 @@ def _marks(y: Any) -> Any:
     """The marks above the bars of failed and repeated runs."""
     import altair as alt
 
-    colour = alt.Scale(domain=list(_MARKED), range=["var(--fails)", "var(--undecided)"])
+    color = alt.Scale(domain=list(_MARKED), range=["var(--fails)", "var(--undecided)"])
     shape = alt.Scale(domain=list(_MARKED), range=["cross", "triangle-down"])
     return (
         alt.Chart(alt.NamedData("marks"))
@@ -101,7 +103,7 @@ def _marks(y: Any) -> Any:
         .encode(
             y=y,
             x="start:T",
-            color=alt.Color("ended:N", legend=None, scale=colour),
+            color=alt.Color("ended:N", legend=None, scale=color),
             shape=alt.Shape("ended:N", legend=None, scale=shape),
             tooltip=[alt.Tooltip(f"{field}:N") for field in ("run", "ended", "why")],
         )
@@ -134,21 +136,23 @@ def _bar(side: str, result: Result) -> dict[str, Any]:
 
 def _lane_words(session: Sequence[tuple[str, Result]], present: Sequence[str]) -> str:
     turns = sum(a != b for (a, _), (b, _) in pairwise(session))
-    told = []
+    summaries = []
     for side in present:
-        own = [result for at, result in session if at == side]
+        own = [result for owner, result in session if owner == side]
         failed = sum(result.failed for result in own)
         again = sum(result.run.attempt > 1 for result in own)
         first, last = min(r.run.started_at or 0.0 for r in own), max(r.run.ended_at or 0.0 for r in own)
-        told.append(
+        summaries.append(
             f"{side}: {counted(len(own), 'run')} from {_clock(first)} to {_clock(last)} UTC, "
             f"{failed} failed, {again} repeated"
         )
-    return listed([*told, f"the systems alternated {counted(turns, 'time')}" if len(present) > 1 else ""])
+    return listed(
+        [*summaries, f"the systems alternated {counted(turns, 'time')}" if len(present) > 1 else ""]
+    )
 
 
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%S")
+def _clock(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%H:%M:%S")
 
 
 def _against_means(primary: Sequence[Summary], runs: Mapping[str, Result]) -> list[dict[str, Any]]:
@@ -187,7 +191,7 @@ def _drift(rows: Sequence[dict[str, Any]], sides: Sequence[str], name: str) -> C
         .encode(
             x=_time("start:T", "started, UTC"),
             y=alt.Y("value:Q", title="relative to its mean", scale=upward, axis=axis),
-            color=side_colour(sides, legend=True),
+            color=side_color(sides, legend=True),
             shape=side_shape(sides, legend=True),
             tooltip=tooltip("run", "what", "value"),
         )

@@ -9,7 +9,7 @@ from assay.analyse.mlperf.decompose import Decomposition
 from assay.report.charts.chart import INK, Chart, listed, plain, tooltip
 from assay.report.sentences import split
 
-_COLOURS = {"convergence": "var(--series-2)", "system": "var(--series-1)", "time to train": INK}
+_COLORS = {"convergence": "var(--series-2)", "system": "var(--series-1)", "time to train": INK}
 _WIDEST_NAME = 26  # characters; the end of a longer name is more informative than the beginning
 
 
@@ -29,7 +29,7 @@ def waterfall(d: Decomposition) -> Chart:
         color=alt.Color(
             "belongs:N",
             legend=None,
-            scale=alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values())),
+            scale=alt.Scale(domain=list(_COLORS), range=list(_COLORS.values())),
         ),
         tooltip=tooltip("name", "belongs", "text"),
     )

@@ -54,12 +54,12 @@ def answers(contents: Contents) -> tuple[Answers, ...]:
         "Does it meet the requirements?": _required(contents),
         "How far does it scale?": _scaled(contents),
     }
-    return tuple(_with_common_doubts(title, made) for title, made in kinds.items() if made)
+    return tuple(_with_common_doubts(title, group) for title, group in kinds.items() if group)
 
 
-def _with_common_doubts(title: str, made: Sequence[ReportedAnswer]) -> Answers:
-    common = [code for code in made[0].doubts if all(code in a.doubts for a in made)]
-    own = [replace(a, doubts=tuple(code for code in a.doubts if code not in common)) for a in made]
+def _with_common_doubts(title: str, group: Sequence[ReportedAnswer]) -> Answers:
+    common = [code for code in group[0].doubts if all(code in a.doubts for a in group)]
+    own = [replace(a, doubts=tuple(code for code in a.doubts if code not in common)) for a in group]
     return Answers(title, tuple(own), tuple(common))
 
 
@@ -77,9 +77,13 @@ def _compared(contents: Contents) -> list[ReportedAnswer]:
         for q in contents.questions
     ] + [
         ReportedAnswer(
-            "undecided", sentences.SYMBOLS["undecided"], f"{one}.", f"{one.metric} is its primary metric", ()
+            "undecided",
+            sentences.SYMBOLS["undecided"],
+            f"{question}.",
+            f"{question.metric} is its primary metric",
+            (),
         )
-        for one in contents.open
+        for question in contents.open
     ]
 
 
@@ -91,15 +95,15 @@ def _split(contents: Contents) -> list[ReportedAnswer]:
 
 
 def _required(contents: Contents) -> list[ReportedAnswer]:
-    made = []
+    answers = []
     for group in gathered(
         contents.requirements, lambda r: (r.point.benchmark, r.point.metric, r.expectation.written)
     ):
-        found = {r.verdict for r in group}
-        verdict = next(v for v in ("fails", "undecided", "holds") if v in found)
+        verdicts = {r.verdict for r in group}
+        verdict = next(v for v in ("fails", "undecided", "holds") if v in verdicts)
         doubts = _codes([d for r in group for d in r.doubts])
         symbol = sentences.REQUIREMENT_SYMBOLS[verdict]
-        made.append(
+        answers.append(
             ReportedAnswer(
                 verdict,
                 symbol,
@@ -109,7 +113,7 @@ def _required(contents: Contents) -> list[ReportedAnswer]:
                 severity=gravest([d for r in group for d in r.doubts]),
             )
         )
-    return made
+    return answers
 
 
 def _measured(group: Sequence[Requirement]) -> str:
@@ -133,7 +137,10 @@ def _scaled(contents: Contents) -> list[ReportedAnswer]:
             _codes([d for _, p in group for d in p.doubts]),
             severity=gravest([d for _, p in group for d in p.doubts]),
         )
-        for group in gathered(points, lambda at: (at[0].benchmark, at[0].metric, at[1].shape))
+        for group in gathered(
+            points,
+            lambda curve_point: (curve_point[0].benchmark, curve_point[0].metric, curve_point[1].shape),
+        )
     ]
 
 

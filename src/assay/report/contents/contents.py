@@ -154,7 +154,7 @@ class Contents:
             (d, f"{_task(c.point)}, {c.b} compared with {c.a}") for c in self.comparisons for d in c.doubts
         ]
         required = [(d, f"{_task(r.point)}, {r.system}") for r in self.requirements for d in r.doubts]
-        alone = [(d, _task(point)) for point, found in self.alone for d in found]
+        alone = [(d, _task(point)) for point, point_doubts in self.alone for d in point_doubts]
         return compared + required + of_scaling(self.curves, self.studies) + alone
 
 
@@ -176,10 +176,10 @@ def of_scaling(curves: Sequence[Scaling], studies: Sequence[Study]) -> list[tupl
 
 def together(doubted: Iterable[tuple[Doubt, str]]) -> tuple[tuple[Doubt, tuple[str, ...]], ...]:
     """Each doubt with the places that it concerns; equal evidence appears once."""
-    found: dict[tuple[str, str], tuple[Doubt, dict[str, None]]] = {}
+    merged: dict[tuple[str, str], tuple[Doubt, dict[str, None]]] = {}
     for doubt, place in doubted:
-        found.setdefault((doubt.code, doubt.evidence), (doubt, {}))[1][place] = None
-    return tuple((doubt, tuple(places)) for doubt, places in found.values())
+        merged.setdefault((doubt.code, doubt.evidence), (doubt, {}))[1][place] = None
+    return tuple((doubt, tuple(places)) for doubt, places in merged.values())
 
 
 def gather(
@@ -211,27 +211,27 @@ def gather(
     width = margin if margin is not None else plan.margin if plan is not None else DEFAULT_MARGIN
     groups = {name: group(results, metrics) for name, results in held.items()}
     primary = primary_metrics((r for results in held.values() for r in results), metrics, stated)
-    rank = {benchmark: at for at, benchmark in enumerate(primary)}
+    rank = {benchmark: index for index, benchmark in enumerate(primary)}
     across = sizes_of_one_system(held)
     compared = _without(held, across)
     ranked = _ranked(compared, metrics) if are_ranked(held, _stated(plan, baseline)) else ()
     pairs = [] if ranked else against(compared, next(iter(compared)))
-    found = judge(pairs, metrics, margin=width, primary=primary)
-    studies = sorted(_studies(held, metrics, flops, across), key=lambda one: rank[one.curve.benchmark])
+    judged = judge(pairs, metrics, margin=width, primary=primary)
+    studies = sorted(_studies(held, metrics, flops, across), key=lambda study: rank[study.curve.benchmark])
     summaries = [s for name, of_side in groups.items() for s in summaries_of(name, of_side)]
     return Contents(
         title=" · ".join(dict.fromkeys(r.run.suite for results in held.values() for r in results)),
         sides=held,
         margin=width,
         primary=primary,
-        comparisons=_ordered(found.comparisons, rank),
-        questions=questions(_ordered(found.primary, rank)),
+        comparisons=_ordered(judged.comparisons, rank),
+        questions=questions(_ordered(judged.primary, rank)),
         requirements=tuple(_requirements(held, metrics, plan)),
-        curves=tuple(one.curve for one in studies),
+        curves=tuple(study.curve for study in studies),
         summaries=tuple(sorted(summaries, key=lambda s: rank[s.point.benchmark])),
-        failures=tuple(one for name, results in held.items() for one in failures(name, results)),
-        open=found.open,
-        uncompared=tuple((_task(point), why) for point, why in found.not_compared),
+        failures=tuple(failure for name, results in held.items() for failure in failures(name, results)),
+        open=judged.open,
+        uncompared=tuple((_task(point), why) for point, why in judged.not_compared),
         facts=tuple(facts),
         recipes=tuple(recipes),
         prices=dict(prices or {}),
@@ -307,8 +307,8 @@ def _studies(
             yield _study(curve, flops=flops, beside=runs)
     for name, results in sides.items():
         for curve in curves(results, metrics=metrics):
-            found = _study(curve, flops=flops, beside=results)
-            yield replace(found, curve=replace(found.curve, system=name))
+            study = _study(curve, flops=flops, beside=results)
+            yield replace(study, curve=replace(study.curve, system=name))
 
 
 def _study(curve: Curve, *, flops: Flops | None, beside: Sequence[Result]) -> Study:
@@ -321,8 +321,8 @@ def _splits(pairs: Sequence[SidePair], margin: float) -> Iterator[Decomposition]
     for pair in pairs:
         from assay.analyse.mlperf.decompose import decompose
 
-        made, _ = decompose(pair.a, pair.b, margin=margin, names=pair.names)
-        yield from made
+        decompositions, _ = decompose(pair.a, pair.b, margin=margin, names=pair.names)
+        yield from decompositions
 
 
 def _ordered(comparisons: Sequence[Comparison], rank: Mapping[str, int]) -> tuple[Comparison, ...]:
@@ -335,10 +335,13 @@ def _alone(
 ) -> Iterator[tuple[Point, tuple[Doubt, ...]]]:
     if len(groups) > 1:
         return
-    for name, found in groups.items():
-        for here in found.values():
-            if here.samples and primary[here.point.benchmark] == here.point.metric:
-                yield here.point, doubts.of(doubts.Case((doubts.Side(name, here),), one_side(here)))
+    for name, own_groups in groups.items():
+        for point_group in own_groups.values():
+            if point_group.samples and primary[point_group.point.benchmark] == point_group.point.metric:
+                yield (
+                    point_group.point,
+                    doubts.of(doubts.Case((doubts.Side(name, point_group),), one_side(point_group))),
+                )
 
 
 def failures(side: str, results: Iterable[Result]) -> list[Failure]:

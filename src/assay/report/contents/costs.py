@@ -47,10 +47,10 @@ def _costs(contents: Contents) -> Iterator[Cost]:
         run_s = _seconds(runs)
         if run_s is None:
             continue
-        made = _of_energy if price.per == "kWh" else _of_time
-        found = made(contents, summary, price, runs, run_s)
-        if found is not None:
-            yield found
+        cost_of = _of_energy if price.per == "kWh" else _of_time
+        cost = cost_of(contents, summary, price, runs, run_s)
+        if cost is not None:
+            yield cost
 
 
 def _of_time(_: Contents, summary: Summary, price: Price, runs: list[Result], run_s: float) -> Cost | None:
@@ -65,7 +65,12 @@ def _of_energy(
     contents: Contents, summary: Summary, price: Price, runs: list[Result], run_s: float
 ) -> Cost | None:
     """At the measured energy of the runs' GPUs; None if a run has none."""
-    energies = [one.value for r in runs for one in r.reading.measurements if one.metric == "gpu_energy"]
+    energies = [
+        measurement.value
+        for r in runs
+        for measurement in r.reading.measurements
+        if measurement.metric == "gpu_energy"
+    ]
     if not energies or len(energies) != len(runs):
         return None
     kwh, point = fmean(energies) / JOULES_PER_KWH, summary.point
@@ -79,9 +84,9 @@ def _beside(contents: Contents, summary: Summary, metric: str) -> Estimate | Non
     """Another metric of the same runs."""
     return next(
         (
-            one.estimate
-            for one in contents.summaries
-            if one.side == summary.side and one.point.metric == metric and one.runs == summary.runs
+            other.estimate
+            for other in contents.summaries
+            if other.side == summary.side and other.point.metric == metric and other.runs == summary.runs
         ),
         None,
     )
@@ -102,15 +107,15 @@ def _seconds(runs: list[Result]) -> float | None:
 
 def sentence(contents: Contents) -> str:
     """`At the stated prices: openshift 1.25 EUR per training, bare-metal 1.20 EUR.`; "" without a price."""
-    found = costs(contents)
-    if not found:
+    all_costs = costs(contents)
+    if not all_costs:
         return ""
-    first = found[0].summary.point
-    here = [c for c in found if c.summary.point == first]
-    return f"At the stated prices, for {first.benchmark}: {'; '.join(map(_one, here))}."
+    first = all_costs[0].summary.point
+    here = [c for c in all_costs if c.summary.point == first]
+    return f"At the stated prices, for {first.benchmark}: {'; '.join(map(_describe_cost, here))}."
 
 
-def _one(cost: Cost) -> str:
+def _describe_cost(cost: Cost) -> str:
     if cost.per_result is None:
         return f"{cost.summary.side} {_money(cost.per_run)} {cost.price.currency} per run"
     estimate, what = cost.per_result
@@ -119,8 +124,8 @@ def _one(cost: Cost) -> str:
 
 def tables(contents: Contents) -> tuple[Table, ...]:
     """Price, resources, time and cost of a run, and cost of a result."""
-    found = costs(contents)
-    if not found:
+    all_costs = costs(contents)
+    if not all_costs:
         return ()
     columns = (
         "system",
@@ -132,7 +137,7 @@ def tables(contents: Contents) -> tuple[Table, ...]:
         "cost of a run",
         "cost of a result",
     )
-    rows = tuple(TableRow(_cells(cost)) for cost in found)
+    rows = tuple(TableRow(_cells(cost)) for cost in all_costs)
     return (
         Table(
             "Cost, at the prices that systems.yaml states",

@@ -29,16 +29,16 @@ class Pseudonyms:
     ids: tuple[str, ...]
     users: tuple[str, ...]
 
-    def text(self, words: str) -> str:
+    def text(self, text: str) -> str:
         """The text without these names."""
         for name in self.ids:
-            words = words.replace(name, "(left out)")
+            text = text.replace(name, "(left out)")
         for name, number in self.hosts.items():
-            words = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", number, words)
-        words = _HOME.sub("~", words)
+            text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", number, text)
+        text = _HOME.sub("~", text)
         for name in self.users:
-            words = re.sub(rf"(?<![\w.-]){re.escape(name)}(?=@)|(?<=/){re.escape(name)}(?=/)", "user", words)
-        return words
+            text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?=@)|(?<=/){re.escape(name)}(?=/)", "user", text)
+        return text
 
 
 def anonymous(
@@ -54,7 +54,7 @@ def anonymous(
     named = [str(value) for name, value in facts if _HOST_FACTS.fullmatch(name) and value]
     kept = {*_COMMON, *sides}
     machines = dict.fromkeys(name.partition(".")[0] for name in chain(hosts, named))
-    number = {name: f"host-{at}" for at, name in enumerate(machines, start=1)}
+    number = {name: f"host-{index}" for index, name in enumerate(machines, start=1)}
     forms = {name: number[name.partition(".")[0]] for name in chain(machines, hosts, named)}
     ids = {str(value) for name, value in facts if _ID_FACTS.fullmatch(name) and value}
     users = {match["user"] for text in texts for match in _HOME.finditer(text) if match["user"]} - kept

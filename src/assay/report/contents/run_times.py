@@ -51,25 +51,25 @@ def run_times(
     directory_of  the directory of a run's last attempt
     """
     shown = set(_median_runs(summaries, primary))
-    found = []
+    times = []
     for side, results in list(sides.items())[:MOST_SIDES]:
         for result in results:
             if not result.counts or result.run.started_at is None or result.run.ended_at is None:
                 continue
             time = _run_time(side, result, directory_of(result), drawn=result.run.id in shown)
             if time.stalls or time.problem or (time.drawn and (time.telemetry or time.timeline.phases)):
-                found.append(time)
-    return tuple(found)
+                times.append(time)
+    return tuple(times)
 
 
 def _median_runs(summaries: Sequence[Summary], primary: Mapping[str, str]) -> list[str]:
     """The run of each side's median, at its first point of each primary metric."""
-    found: dict[str, str] = {}
+    run_of_side: dict[str, str] = {}
     for summary in summaries:
         if primary.get(summary.point.benchmark) == summary.point.metric:
             middle = median_low(summary.values)
-            found.setdefault(summary.side, summary.runs[summary.values.index(middle)])
-    return list(found.values())
+            run_of_side.setdefault(summary.side, summary.runs[summary.values.index(middle)])
+    return list(run_of_side.values())
 
 
 def _run_time(side: str, result: Result, directory: Path, *, drawn: bool) -> RunTime:

@@ -32,7 +32,7 @@ def document(
     """
     style, boot = page_text("page.css"), page_text("page.js")
     runtime = chart_runtime()
-    made: str = (
+    page: str = (
         environment(hide)
         .get_template(template)
         .render(
@@ -44,7 +44,7 @@ def document(
             **values,
         )
     )
-    return made
+    return page
 
 
 @lru_cache(maxsize=8)  # to compile the templates takes as long as to fill them
@@ -57,25 +57,25 @@ def environment(hide: Callable[[str], str] = str, first: str | None = None) -> E
     from jinja2 import ChoiceLoader, Environment, PackageLoader
 
     packages = ["assay.report.page"] if first is None else [first, "assay.report.page"]
-    made = Environment(
+    templates = Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in packages]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["marked"] = lambda words: _marked(redact.text(hide(words)))
-    made.filters["name"] = lambda words: _name(redact.text(hide(words)))
-    made.finalize = lambda value: _finalized(value, hide)
-    return made
+    templates.filters["marked"] = lambda text: _marked(redact.text(hide(text)))
+    templates.filters["name"] = lambda text: _name(redact.text(hide(text)))
+    templates.finalize = lambda value: _finalized(value, hide)
+    return templates
 
 
-def _name(words: str) -> Any:
+def _name(text: str) -> Any:
     """Text for a cell: a name wider than a column is shortened, with the full name as its title."""
     from markupsafe import Markup
 
-    if len(words) <= WIDEST_NAME or " " in words:
-        return words
-    return Markup('<span title="{}">{}</span>').format(words, shortened(words, WIDEST_NAME))
+    if len(text) <= WIDEST_NAME or " " in text:
+        return text
+    return Markup('<span title="{}">{}</span>').format(text, shortened(text, WIDEST_NAME))
 
 
 def _finalized(value: Any, hide: Callable[[str], str]) -> Any:
@@ -149,7 +149,7 @@ def _as_data(value: Any, hide: Callable[[str], str]) -> Any:
     from markupsafe import Markup
 
     plain = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = _UNSAFE.sub(lambda found: _escaped(found[0]), redact.text(hide(plain)))
+    text = _UNSAFE.sub(lambda match: _escaped(match[0]), redact.text(hide(plain)))
     return Markup(text)  # noqa: S704 - no character remains that could close the element
 
 
@@ -161,12 +161,12 @@ def _escaped(character: str) -> str:
     return f"\\u{ord(character):04x}" if character.isascii() else json.dumps(character)[1:-1]
 
 
-def _marked(words: str) -> Any:
+def _marked(text: str) -> Any:
     """Text in which parts between backticks are code."""
     from markupsafe import Markup, escape
 
-    parts = str(escape(words)).split("`")
+    parts = str(escape(text)).split("`")
     if len(parts) % 2 == 0:  # an unpaired backtick is just a backtick
-        return escape(words)
-    marked = (f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+        return escape(text)
+    marked = (f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))
     return Markup("".join(marked))  # noqa: S704 - escaped above

@@ -23,15 +23,15 @@ def values(doubted: DoubtPlaces) -> dict[str, Any]:
 
 def _by_code(doubted: DoubtPlaces) -> list[dict[str, Any]]:
     """Each code, the gravest first, with the most frequent evidence first and its places."""
-    made = []
-    by_code = gathered(doubted, lambda at: at[0].code)
+    groups = []
+    by_code = gathered(doubted, lambda pair: pair[0].code)
     for group in sorted(by_code, key=lambda group: rank(group[0][0].code)):
-        ordered = sorted(group, key=lambda at: -len(at[1]))
+        ordered = sorted(group, key=lambda pair: -len(pair[1]))
         entries = [
             {"evidence": doubt.evidence, "reach": _reach(places), "many": len(places) > MOST_PLACES}
             for doubt, places in ordered
         ]
-        made.append(
+        groups.append(
             {
                 "code": ordered[0][0].code,
                 "severity": KINDS[ordered[0][0].code].severity,
@@ -40,7 +40,7 @@ def _by_code(doubted: DoubtPlaces) -> list[dict[str, Any]]:
                 "more": entries[MOST_EVIDENCE:],
             }
         )
-    return made
+    return groups
 
 
 def _reach(places: Sequence[str]) -> str:

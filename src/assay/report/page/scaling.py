@@ -19,4 +19,4 @@ def tables(studies: Sequence[Study]) -> tuple[Table, ...]:
 
 def _rows(study: Study) -> tuple[TableRow, ...]:
     in_short = ("in short", scaling_words.lead(study))
-    return tuple(TableRow(cells) for cells in (in_short, *scaling_words.words(study)))
+    return tuple(TableRow(cells) for cells in (in_short, *scaling_words.list_conclusions(study)))

@@ -48,7 +48,7 @@ class SweepReport:
         """Whether anything could have been identified."""
         pairs = self.verdicts.pairs
         paired = pairs is not None and bool(pairs.changes or pairs.blame.link_loss is not None)
-        return paired or any(one.judged for one in self.verdicts.nodes)
+        return paired or any(measurement.judged for measurement in self.verdicts.nodes)
 
 
 def html(swept: SweepReport) -> str:
@@ -99,15 +99,15 @@ def _sections(swept: SweepReport) -> list[tuple[str, str]]:
 
 def _answers(swept: SweepReport) -> list[tuple[str, str, str]]:
     """Kind, name and details of everything that is slow."""
-    told = sweep_words.told_apart(swept.verdicts.nodes, swept.verdicts.pairs, swept.verdicts.hosts)
-    said = [("node", node, words) for node, words in told]
+    named_nodes = sweep_words.told_apart(swept.verdicts.nodes, swept.verdicts.pairs, swept.verdicts.hosts)
+    answers = [("node", node, part) for node, part in named_nodes]
     if swept.verdicts.pairs is not None:
-        said += [
+        answers += [
             (kind, sweep_words.name(kind, slow), sweep_words.details(kind, slow, swept.verdicts.pairs))
             for kind, slow in sweep_words.blamed(swept.verdicts.pairs.blame)
             if kind != "node"
         ]
-    return said + [
+    return answers + [
         (
             "ring",
             ring.name,
@@ -120,50 +120,63 @@ def _answers(swept: SweepReport) -> list[tuple[str, str, str]]:
 
 def _notes(swept: SweepReport) -> list[str]:
     before = f"each compared with its baseline; {sweep_words.slower_than_before(swept.verdicts.margin)}"
-    said = [
-        f"{one.point.benchmark}: {before if one.changes else '; '.join(sweep_words.about(one.crowd))}"
-        for one in swept.verdicts.nodes
+    notes = [
+        f"{measurement.point.benchmark}: "
+        + (before if measurement.changes else "; ".join(sweep_words.about(measurement.crowd)))
+        for measurement in swept.verdicts.nodes
     ]
     if swept.verdicts.pairs is None:
-        return said
+        return notes
     untold = [f"pairs: {line}" for line in swept.verdicts.pairs.blame.untold]
-    return said + ([f"pairs: {before}"] if swept.verdicts.pairs.changes else []) + untold
+    return notes + ([f"pairs: {before}"] if swept.verdicts.pairs.changes else []) + untold
 
 
 def _charts(swept: SweepReport) -> list[Chart]:
-    made = []
+    drawn = []
     if swept.verdicts.nodes:
-        ratios = {one.point.benchmark: _ratios(one, swept.verdicts.hosts) for one in swept.verdicts.nodes}
-        against = _BASELINE if any(one.changes for one in swept.verdicts.nodes) else "the median node"
-        made.append(charts.by_figure(ratios, sweep_words.names(swept.verdicts.suspects), against))
+        ratios = {
+            measurement.point.benchmark: _ratios(measurement, swept.verdicts.hosts)
+            for measurement in swept.verdicts.nodes
+        }
+        against = (
+            _BASELINE
+            if any(measurement.changes for measurement in swept.verdicts.nodes)
+            else "the median node"
+        )
+        drawn.append(charts.by_figure(ratios, sweep_words.names(swept.verdicts.suspects), against))
     if swept.verdicts.pairs is not None:
         against = _BASELINE if swept.verdicts.pairs.changes else _OTHERS
-        made += charts.pairs(swept.verdicts.pairs.relative, swept.verdicts.pairs.blame, against)
-    return made
+        drawn += charts.pairs(swept.verdicts.pairs.relative, swept.verdicts.pairs.blame, against)
+    return drawn
 
 
-def _ratios(one: Nodes, hosts: Mapping[str, Sequence[str]]) -> dict[str, float]:
+def _ratios(measurement: Nodes, hosts: Mapping[str, Sequence[str]]) -> dict[str, float]:
     """Node → its speed relative to the median node, or to its baseline if there are too few nodes."""
-    if one.changes:
-        return {hosts[change.node][0]: change.ratio.value for change in one.changes}
-    return {hosts[standing.node][0]: standing.ratio for standing in one.crowd.standings}
+    if measurement.changes:
+        return {hosts[change.node][0]: change.ratio.value for change in measurement.changes}
+    return {hosts[standing.node][0]: standing.ratio for standing in measurement.crowd.standings}
 
 
 def _tables(swept: SweepReport) -> list[Table]:
-    made = []
+    tables = []
     if swept.verdicts.nodes:
-        before = ("of its baseline",) if any(one.changes for one in swept.verdicts.nodes) else ()
-        bodies = tuple(
-            TableBody(one.point.benchmark, _node_rows(one, swept.verdicts.hosts, compared=bool(before)))
-            for one in swept.verdicts.nodes
+        before = (
+            ("of its baseline",) if any(measurement.changes for measurement in swept.verdicts.nodes) else ()
         )
-        made.append(Table("Nodes, slowest first", ("", "of the median", "runs", *before, ""), bodies))
+        bodies = tuple(
+            TableBody(
+                measurement.point.benchmark,
+                _node_rows(measurement, swept.verdicts.hosts, compared=bool(before)),
+            )
+            for measurement in swept.verdicts.nodes
+        )
+        tables.append(Table("Nodes, slowest first", ("", "of the median", "runs", *before, ""), bodies))
     if swept.verdicts.pairs is not None:
-        slowest = sorted(swept.verdicts.pairs.relative.items(), key=lambda at: at[1])
+        slowest = sorted(swept.verdicts.pairs.relative.items(), key=lambda pair_ratio: pair_ratio[1])
         against = "of its baseline" if swept.verdicts.pairs.changes else f"of {_OTHERS}"
         rows = tuple(TableRow((called(pair), f"{ratio:.3f}")) for pair, ratio in slowest[:MOST_ROWS])
         more = f", {MOST_ROWS} of {len(slowest)}" if len(slowest) > MOST_ROWS else ""
-        made.append(Table(f"Pairs, slowest first{more}", ("", against), (TableBody("", rows),)))
+        tables.append(Table(f"Pairs, slowest first{more}", ("", against), (TableBody("", rows),)))
     if swept.verdicts.rings:
         rings = tuple(
             TableRow(
@@ -171,20 +184,22 @@ def _tables(swept: SweepReport) -> list[Table]:
             )
             for ring in swept.verdicts.rings
         )
-        made.append(
+        tables.append(
             Table("Rings", ("", "of its slowest pair", ""), (TableBody("", rings),), frozenset({0, 2}))
         )
-    return made
+    return tables
 
 
-def _node_rows(one: Nodes, hosts: Mapping[str, Sequence[str]], *, compared: bool) -> tuple[TableRow, ...]:
+def _node_rows(
+    measurement: Nodes, hosts: Mapping[str, Sequence[str]], *, compared: bool
+) -> tuple[TableRow, ...]:
     """A row for each node.
 
     compared  whether there is a column for its own baseline
     """
-    changes: dict[str, Any] = {change.node: change for change in one.changes}
+    changes: dict[str, Any] = {change.node: change for change in measurement.changes}
     rows = []
-    for standing in one.crowd.standings[:MOST_ROWS]:
+    for standing in measurement.crowd.standings[:MOST_ROWS]:
         change = changes.get(standing.node)
         slow = standing.slow or (change is not None and change.slower)
         before = (figures.NONE if change is None else figures.ratio(change.ratio),) if compared else ()

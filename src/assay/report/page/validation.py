@@ -77,7 +77,7 @@ def _lead(report: ValidationReport) -> str:
     frames = f"{counted(report.frames, 'frame')} of {counted(report.scenes, 'scene')}"
     if report.mean_iou is None or report.pixel_accuracy is None:
         return f"{frames}: no label has a class of this network, so no figure is defined."
-    worst = min(report.classes, key=lambda one: one.value)
+    worst = min(report.classes, key=lambda share: share.value)
     return (
         f"Mean IoU {report.mean_iou.words()} over {frames}; pixel accuracy {report.pixel_accuracy.words()}. "
         f"The worst class is {worst.name}: IoU {figures.percent(worst.value)}."
@@ -97,8 +97,8 @@ def _sections(report: ValidationReport) -> list[tuple[str, str]]:
 def _charts(report: ValidationReport) -> list[Chart]:
     if not report.classes:
         return []
-    ordered = sorted(report.classes, key=lambda one: -one.value)
-    intervals = any(one.low is not None for one in ordered)
+    ordered = sorted(report.classes, key=lambda share: -share.value)
+    intervals = any(share.low is not None for share in ordered)
     more = ", with 95 % intervals over scenes" if intervals else "; no intervals: they need 8 scenes"
     return [
         share_bars("iou", f"IoU of each class{more}", "intersection over union", ordered),
@@ -107,7 +107,10 @@ def _charts(report: ValidationReport) -> list[Chart]:
 
 
 def _tables(report: ValidationReport) -> list[Table]:
-    rows = tuple(TableRow((one.name, one.words())) for one in sorted(report.classes, key=lambda o: o.value))
+    rows = tuple(
+        TableRow((share.name, share.words()))
+        for share in sorted(report.classes, key=lambda share: share.value)
+    )
     rows += tuple(TableRow((name, "in no label")) for name in report.absent)
     tables = [Table("Classes, the worst first", ("", "IoU"), (TableBody("", rows),), frozenset({0, 1}))]
     for column in dict.fromkeys(group.column for group in report.groups):

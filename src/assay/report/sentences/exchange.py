@@ -25,12 +25,12 @@ def heading(curve: ExchangeCurve) -> str:
     return ", ".join(filter(None, (f"{curve.system} · {curve.benchmark}", *place)))
 
 
-def words(curve: ExchangeCurve) -> str:
+def describe_curve(curve: ExchangeCurve) -> str:
     """Latency, bandwidth, n½ and share of the line rate; if no line fits, why, and the measured values."""
-    return "; ".join(_told(curve))
+    return "; ".join(_curve_parts(curve))
 
 
-def _told(curve: ExchangeCurve) -> Iterator[str]:
+def _curve_parts(curve: ExchangeCurve) -> Iterator[str]:
     if curve.alpha is not None and curve.asymptote is not None:
         yield f"latency {_estimate(curve.alpha)}, asymptotic bus bandwidth {_estimate(curve.asymptote)}"
     else:
@@ -42,8 +42,8 @@ def _told(curve: ExchangeCurve) -> Iterator[str]:
             f"{_estimate(best.busbw)} at {figures.binary_bytes(best.size_bytes)}"
         )
     if curve.half is not None:
-        of = "it" if curve.half_by == "line" else "that"
-        yield f"half of {of} reached at {_size(curve.half)}"
+        maximum = "it" if curve.half_by == "line" else "that"
+        yield f"half of {maximum} reached at {_size(curve.half)}"
     if curve.of_line_rate is not None and curve.line_rate is not None:
         line = f"{curve.line_rate.ports} ({human(curve.line_rate.bytes_per_s, 'B/s')})"
         yield f"at most {figures.share(curve.of_line_rate)} of the line rate of {line}"
@@ -97,21 +97,24 @@ def _row(curve: ExchangeCurve) -> TableRow:
     return TableRow((f"{curve.system}, {place}", *figures_, note))
 
 
-def verdict_line(found: CurveVerdict) -> str:
+def verdict_line(curve_verdict: CurveVerdict) -> str:
     """`▼ all-reduce bus bandwidth, 2 workers: slower at 4 of 24 sizes, 1 MiB to 8 MiB (0.80 to 0.84); …`."""
-    point, count = found.point, len(found.sizes)
+    point, count = curve_verdict.point, len(curve_verdict.sizes)
     place = ", ".join(filter(None, (figures.shape(point.shape), figures.labels(point.labels))))
-    title = f"{SYMBOLS[found.verdict]} {point.benchmark} {figures.metric(point.metric)}, {place}"
-    told = [_at(verdict, found.sizes, count) for verdict in ("slower", "faster", "equivalent", "undecided")]
-    return f"{title}: {'; '.join(filter(None, told))}"
+    title = f"{SYMBOLS[curve_verdict.verdict]} {point.benchmark} {figures.metric(point.metric)}, {place}"
+    parts = [
+        _sizes_with_verdict(verdict, curve_verdict.sizes, count)
+        for verdict in ("slower", "faster", "equivalent", "undecided")
+    ]
+    return f"{title}: {'; '.join(filter(None, parts))}"
 
 
-def _at(verdict: Verdict, sizes: Sequence[Comparison], of: int) -> str:
+def _sizes_with_verdict(verdict: Verdict, sizes: Sequence[Comparison], count: int) -> str:
     """Where this verdict applies and the range of the ratios there; "" if it applies nowhere."""
     here = [c for c in sizes if c.verdict == verdict]
     if not here:
         return ""
-    where = f"at {all_of(of, 'size')}" if len(here) == of else f"at {len(here)} of {of} sizes"
+    where = f"at {all_of(count, 'size')}" if len(here) == count else f"at {len(here)} of {count} sizes"
     ranges = ", ".join(_stretches(here, sizes))
     ratios = figures.ratio_span([band(c) for c in here])
     return f"{_ALIKE.get(verdict, verdict)} {where}, {ranges} (ratio {ratios})"
@@ -119,7 +122,7 @@ def _at(verdict: Verdict, sizes: Sequence[Comparison], of: int) -> str:
 
 def _stretches(here: Sequence[Comparison], sizes: Sequence[Comparison]) -> Iterator[str]:
     """`8 B to 1 KiB, 4 MiB`: adjacent sizes merged into ranges."""
-    place = {id(c): at for at, c in enumerate(sizes)}
+    place = {id(c): index for index, c in enumerate(sizes)}
     run: list[Comparison] = []
     for c in here:
         if run and place[id(c)] != place[id(run[-1])] + 1:
@@ -130,13 +133,13 @@ def _stretches(here: Sequence[Comparison], sizes: Sequence[Comparison]) -> Itera
 
 
 def _stretch(run: Sequence[Comparison]) -> str:
-    first, last = (figures.binary_bytes(size_of(run[at])) for at in (0, -1))
+    first, last = (figures.binary_bytes(size_of(run[end])) for end in (0, -1))
     return first if first == last else f"{first} to {last}"
 
 
 def how_to_read(curves: Sequence[CurveVerdict]) -> str:
     """A note that the verdicts of a curve's sizes hold simultaneously; "" if no curve uses a band."""
-    corrections = {c.family.correction for found in curves for c in found.sizes if c.family is not None}
+    corrections = {c.family.correction for curve in curves for c in curve.sizes if c.family is not None}
     if "band" not in corrections:
         return ""
     return "the intervals of a curve's sizes form one band: with 95 % confidence it holds at all sizes"
@@ -144,11 +147,11 @@ def how_to_read(curves: Sequence[CurveVerdict]) -> str:
 
 def plain(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
     """Each curve over sizes with its band, as plain data for programs."""
-    return [_plain(found) for found in curve_verdicts(comparisons)]
+    return [_curve_as_data(curve_verdict) for curve_verdict in curve_verdicts(comparisons)]
 
 
-def _plain(found: CurveVerdict) -> dict[str, Any]:
-    first, point = found.sizes[0], found.point
+def _curve_as_data(curve_verdict: CurveVerdict) -> dict[str, Any]:
+    first, point = curve_verdict.sizes[0], curve_verdict.point
     return {
         "a": first.a,
         "b": first.b,
@@ -156,7 +159,7 @@ def _plain(found: CurveVerdict) -> dict[str, Any]:
         "shape": point.shape,
         "metric": point.metric,
         "labels": dict(point.labels),
-        "verdict": found.verdict,
+        "verdict": curve_verdict.verdict,
         "independent_sizes": None if first.along is None else first.along.independent,
         "sizes": [
             {
@@ -166,6 +169,6 @@ def _plain(found: CurveVerdict) -> dict[str, Any]:
                 "high": band(c).high,
                 "verdict": c.verdict,
             }
-            for c in found.sizes
+            for c in curve_verdict.sizes
         ],
     }

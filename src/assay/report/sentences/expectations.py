@@ -16,33 +16,36 @@ _KINDS = {
 }
 
 
-def words(found: Sequence[Usage]) -> list[str]:
+def describe_usages(usages: Sequence[Usage]) -> list[str]:
     """One line per measurement that can be judged, then each reason why others can't be, once."""
-    told = [line for one in found for line in _lines(one)]
+    lines = [line for usage in usages for line in _usage_lines(usage)]
     reasons: dict[str, list[str]] = {}
-    for one in found:
-        if one.share is None:
-            of = reasons.setdefault(one.why, [])
-            of += [] if one.point.benchmark in of else [one.point.benchmark]
-    return told + [f"{', '.join(of)}: {why}" for why, of in reasons.items()]
+    for usage in usages:
+        if usage.share is None:
+            benchmarks = reasons.setdefault(usage.why, [])
+            benchmarks += [] if usage.point.benchmark in benchmarks else [usage.point.benchmark]
+    return lines + [f"{', '.join(benchmarks)}: {why}" for why, benchmarks in reasons.items()]
 
 
-def _lines(one: Usage) -> list[str]:
-    place = f"{one.point.benchmark} {figures.metric(one.point.metric)}, {figures.where(one.point)}"
-    told = []
-    if one.share is not None:
-        beyond = " – this is impossible: look for an error in the measurement" if one.share.value > 1 else ""
-        told.append(
-            f"{place}: {figures.share(one.share)} {_KINDS[one.kind]} ({one.of}; {one.source}){beyond}"
+def _usage_lines(usage: Usage) -> list[str]:
+    place = f"{usage.point.benchmark} {figures.metric(usage.point.metric)}, {figures.where(usage.point)}"
+    lines = []
+    if usage.share is not None:
+        beyond = (
+            " – this is impossible: look for an error in the measurement" if usage.share.value > 1 else ""
         )
-    if one.normal is not None:
-        told.append(f"{place}: {normal(one.normal, one.point.unit)}")
-    return told
+        lines.append(
+            f"{place}: {figures.share(usage.share)} {_KINDS[usage.kind]} ({usage.of}; {usage.source}){beyond}"
+        )
+    if usage.normal is not None:
+        lines.append(f"{place}: {normal(usage.normal, usage.point.unit)}")
+    return lines
 
 
-def normal(found: PublishedRange, unit: str) -> str:
+def normal(published: PublishedRange, unit: str) -> str:
     """`within published results, 887.0 to 1,040.2 images/s per accelerator (…)`: is this normal?"""
-    shown, (low, high) = figures.column([found.low, found.high], factor(unit)[1])
+    shown, (low, high) = figures.column([published.low, published.high], factor(unit)[1])
     reach = f"{low if low == high else f'{low} to {high}'} {shown}"
-    sources = "; ".join(f"{r.what}: {r.source}" for r in found.references)
-    return f"{found.verdict} published results, {reach}{' per accelerator' if found.each else ''} ({sources})"
+    sources = "; ".join(f"{r.what}: {r.source}" for r in published.references)
+    each = " per accelerator" if published.each else ""
+    return f"{published.verdict} published results, {reach}{each} ({sources})"

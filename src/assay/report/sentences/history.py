@@ -63,16 +63,16 @@ class AnnotatedHistory:
         columns = ("session", "when (UTC)", "value")
         sessions = Table("Sessions", columns, (TableBody("", values),), frozenset())
         steps = [
-            f"{size(step)} {at(history, step)}: "
+            f"{size(step)} {locate_step(history, step)}: "
             f"{'; '.join(map(str, changes)) or 'nothing else is known to have changed'}"
             for step, changes in zip(history.steps, self.changes, strict=True)
         ]
         items = "".join(f"<li>{escape(line)}</li>" for line in (*steps, *swept(self)))
-        lead = Lead(f"{place(history)}: {found(history)}")
+        lead = Lead(f"{place(history)}: {describe_sessions(history)}")
         return f"{html.fragment([lead])}<ul>{items}</ul>{html.table(sessions)}"
 
 
-def told(
+def annotate(
     history: History,
     changed: Callable[[SessionValue, SessionValue], Sequence[FactChange]],
     sweeps: Mapping[str, str | InputError],
@@ -82,15 +82,19 @@ def told(
     sweeps  session of a sweep → what its page says of this node, if it is slow, or why it can't be judged
     """
     changes = tuple(tuple(changed(*around(history, step))) for step in history.steps)
-    slow_in = {session: words for session, words in sweeps.items() if isinstance(words, str)}
-    unjudged = {session: str(words) for session, words in sweeps.items() if session not in slow_in}
+    slow_in = {session: finding for session, finding in sweeps.items() if isinstance(finding, str)}
+    unjudged = {session: str(finding) for session, finding in sweeps.items() if session not in slow_in}
     return AnnotatedHistory(history, changes, slow_in, unjudged)
 
 
-def swept(one: AnnotatedHistory) -> list[str]:
+def swept(annotated: AnnotatedHistory) -> list[str]:
     """What sweeps say of this node, if they name it as slow: one line for each, the newest first."""
-    slow = [f"the sweep {session} says of this node: {words}" for session, words in one.slow_in.items()]
-    return slow + [f"the sweep {session} can't be judged: {why}" for session, why in one.unjudged.items()]
+    slow = [
+        f"the sweep {session} says of this node: {finding}" for session, finding in annotated.slow_in.items()
+    ]
+    return slow + [
+        f"the sweep {session} can't be judged: {why}" for session, why in annotated.unjudged.items()
+    ]
 
 
 def around(history: History, step: LevelShift) -> tuple[SessionValue, SessionValue]:
@@ -104,13 +108,13 @@ def place(history: History) -> str:
     return f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
 
 
-def found(history: History) -> str:
+def describe_sessions(history: History) -> str:
     """`8 sessions, 1 step`, `1 step and 1 drift`; if the level never changed, the reason."""
     kinds = Counter(map(kind, history.steps))
     steps = " and ".join(_counted(count, name) for name, count in kinds.items()) or history.reason
     sessions = _counted(len(history.entries), "session")
-    told = steps if steps.startswith(sessions) else f"{sessions}, {steps}"
-    return f"{told}, in an unknown order" if history.undated else told
+    summary = steps if steps.startswith(sessions) else f"{sessions}, {steps}"
+    return f"{summary}, in an unknown order" if history.undated else summary
 
 
 def order_unknown(history: History) -> str:
@@ -118,14 +122,14 @@ def order_unknown(history: History) -> str:
     if not history.undated:
         return ""
     unknown, whole = len(history.undated), len(history.entries)
-    of = "these" if unknown == whole else f"{unknown} of these {whole}"
+    which = "these" if unknown == whole else f"{unknown} of these {whole}"
     return (
-        f"order-unknown: no date is known for {of} sessions. They are listed in the order in which they were "
-        "imported, which can produce false steps: import them with a `started_at` column"
+        f"order-unknown: no date is known for {which} sessions. They are listed in the order in which they "
+        "were imported, which can produce false steps: import them with a `started_at` column"
     )
 
 
-def made(entry: SessionValue) -> str:
+def describe_date(entry: SessionValue) -> str:
     """`2026-03-01 10:15`, the UTC date of a session; `no date` if it is unknown."""
     return when(entry.at) if entry.dated else "no date"
 
@@ -171,7 +175,7 @@ def way(step: LevelShift) -> str:
     return _WAYS[step.better]
 
 
-def at(history: History, step: LevelShift) -> str:
+def locate_step(history: History, step: LevelShift) -> str:
     """`at session NAME`, with the time if the name lacks the day: the likeliest first at the new level.
 
     Of a drift, `from session NAME to session NAME`.
@@ -188,9 +192,9 @@ def began(history: History, step: LevelShift) -> str:
     if step.earliest == step.latest or step.kind == "drift":
         return ""
     first, last = history.entries[step.earliest], history.entries[step.latest]
-    words = f"the new level began between sessions {first.session} and {last.session} (95 %)"
+    sentence = f"the new level began between sessions {first.session} and {last.session} (95 %)"
     unclear = "; whether the level changed at once or gradually is not clear yet"
-    return words + unclear * (step.kind == "step-or-drift")
+    return sentence + unclear * (step.kind == "step-or-drift")
 
 
 def spread(history: History) -> str:
@@ -212,7 +216,7 @@ def lead(histories: Sequence[AnnotatedHistory]) -> str:
 
 def _sweeps_lead(histories: Sequence[AnnotatedHistory]) -> list[str]:
     """That sweeps name nodes as slow, which a history without a step doesn't deny."""
-    slow = [(one.history.system, session) for one in histories for session in one.slow_in]
+    slow = [(annotated.history.system, session) for annotated in histories for session in annotated.slow_in]
     if not slow:
         return []
     nodes = len({system for system, _ in slow})
@@ -229,10 +233,10 @@ def _steps_lead(histories: Sequence[AnnotatedHistory]) -> str:
         if not looked:
             return f"Steps of {name} can't be detected: {histories[0].history.reason}."
         return f"No step of {name} in {_counted(looked, 'history', 'histories')}."
-    history, step = min(steps, key=lambda found: gravity(found[1]))
+    history, step = min(steps, key=lambda pair: gravity(pair[1]))
     unsure = ", in an unknown order of sessions" if history.undated else ""
     where = f"On {history.system} {place(history)}"
-    worst = f"{where} {changed_by(step)}, {at(history, step)}{unsure}."
+    worst = f"{where} {changed_by(step)}, {locate_step(history, step)}{unsure}."
     others = len(steps) - 1
     among = f" among {len(histories)} histories" if len(histories) > 1 else ""
     return f"{worst} {_counted(others, 'more step')}{among}." if others else worst
@@ -245,7 +249,7 @@ def gravity(step: LevelShift) -> tuple[int, float]:
 
 def false_alarms(histories: Sequence[AnnotatedHistory]) -> str:
     """The expected number of histories with a false step, at most; "" if there are few histories."""
-    looked = [len(one.history.entries) for one in histories if _looked_at(one)]
+    looked = [len(annotated.history.entries) for annotated in histories if _looked_at(annotated)]
     if len(looked) < _MANY:
         return ""
     expected = significant(sum(map(false_change_rate, looked)), 2)
@@ -255,14 +259,14 @@ def false_alarms(histories: Sequence[AnnotatedHistory]) -> str:
     )
 
 
-def _looked_at(one: AnnotatedHistory) -> bool:
-    return one.history.spread is not None
+def _looked_at(annotated: AnnotatedHistory) -> bool:
+    return annotated.history.spread is not None
 
 
-def when(at: float) -> str:
+def when(moment: float) -> str:
     """`2026-03-01 10:15`, UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
 
 
-def _counted(count: int, one: str, several: str | None = None) -> str:
-    return f"{count} {one if count == 1 else several or one + 's'}"
+def _counted(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -18,18 +18,18 @@ MOST_LED = 3  # benchmarks for which the first sentence names the best system
 def lead(contents: Contents) -> str:
     """A summary in one or two sentences."""
     if contents.questions:
-        asked = contents.questions
-        parts = (sentences.headline(asked), sentences.resolution(asked))
+        questions = contents.questions
+        parts = (sentences.headline(questions), sentences.resolution(questions))
         return " ".join(filter(None, parts))
     if contents.open:
-        return "".join(f"{one}. " for one in contents.open).rstrip()
+        return "".join(f"{question}. " for question in contents.open).rstrip()
     if contents.rankings:
         return f"{len(contents.sides)} systems, ranked by benchmark. {_firsts(contents.rankings)}"
     held = [r.verdict for r in contents.requirements]
     if held:
         return f"{held.count('holds')} of {len(held)} requirements hold."
     if contents.studies and len(contents.sides) > 1:
-        return " ".join(f"{found.curve.benchmark}: {scaling_words.lead(found)}" for found in contents.studies)
+        return " ".join(f"{study.curve.benchmark}: {scaling_words.lead(study)}" for study in contents.studies)
     otherwise = transport_words.first_line([r for side in contents.sides.values() for r in side])
     alone = f"{next(iter(contents.sides))}, measured alone."
     return f"{alone} It {otherwise}." if otherwise else alone
@@ -90,7 +90,7 @@ def about(contents: Contents) -> list[tuple[str, str]]:
 
 def _span(times: list[float]) -> str:
     first, last = (
-        datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M") for at in (min(times), max(times))
+        datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M") for moment in (min(times), max(times))
     )
     if first == last:
         return f"{first} UTC"

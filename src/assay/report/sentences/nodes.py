@@ -19,17 +19,17 @@ _SHARES: tuple[tuple[str, Count], ...] = (
 )
 
 
-def words(results: Sequence[Result]) -> str | None:
+def describe_nodes(results: Sequence[Result]) -> str | None:
     """One line with means over the nodes of these runs; None if nothing was counted.
 
     A counter that stayed at zero is shown as `0 %`; a counter that was not read is not shown.
     """
     nodes = [node for result in results for node in result.run.nodes]
-    told = list(_told(nodes))
-    return f"while the runs ran (mean): {', '.join(told)}" if told else None
+    means = list(_describe_means(nodes))
+    return f"while the runs ran (mean): {', '.join(means)}" if means else None
 
 
-def _told(nodes: Sequence[NodeCounts]) -> Iterator[str]:
+def _describe_means(nodes: Sequence[NodeCounts]) -> Iterator[str]:
     own = _mean(nodes, lambda node: None if node.job_cpu_s is None else node.job_cpu_s / node.elapsed_s)
     others, cpus = _mean(nodes, encounters.others_cpus), _mean(nodes, lambda node: float(node.cpus))
     if own is not None:
@@ -50,6 +50,6 @@ def _told(nodes: Sequence[NodeCounts]) -> Iterator[str]:
         yield f"{human(faults, 'pages')} read from disk"
 
 
-def _mean(nodes: Sequence[NodeCounts], of: Count) -> float | None:
-    values = [value for node in nodes if (value := of(node)) is not None]
+def _mean(nodes: Sequence[NodeCounts], count: Count) -> float | None:
+    values = [value for node in nodes if (value := count(node)) is not None]
     return math.fsum(values) / len(values) if values else None

@@ -111,8 +111,8 @@ def _named(system: RankedSystem) -> str:
 
 def _has_the_best(ranking: Ranking) -> str:
     extreme = "shortest" if factor(ranking.unit)[1] == "s" else "lowest"
-    words = extreme if ranking.better == "lower" else "highest"
-    return f"has the {words} {figures.metric(ranking.metric)}"
+    adjective = extreme if ranking.better == "lower" else "highest"
+    return f"has the {adjective} {figures.metric(ranking.metric)}"
 
 
 def _value(estimate: Estimate) -> str:

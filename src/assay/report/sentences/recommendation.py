@@ -36,8 +36,8 @@ def recommendation(contents: Contents) -> Recommendation:
     comparisons = [c for question in contents.questions for c in question.comparisons]
     if not comparisons and not contents.requirements and contents.rankings:
         if doubts := [doubt for ranking in contents.rankings for doubt in ranking.doubts]:
-            words = f"{', '.join(_codes(doubts, 'invalid'))} ({doubts[0].evidence}). {doubts[0].remedy}."
-            return Recommendation("Fix first", words, "invalid")
+            sentence = f"{', '.join(_codes(doubts, 'invalid'))} ({doubts[0].evidence}). {doubts[0].remedy}."
+            return Recommendation("Fix first", sentence, "invalid")
         return Recommendation(
             "Choose from the rankings",
             "Without a baseline, nothing is accepted or rejected. To compare two, run assay compare A B.",
@@ -57,20 +57,20 @@ def advised(
     open_questions: Sequence[OpenQuestion] = (),
 ) -> Recommendation:
     """What follows from the verdicts and their doubts; an `invalid` doubt outweighs every verdict."""
-    found = [d for c in comparisons for d in c.doubts] + [d for r in requirements for d in r.doubts]
-    severity = gravest(found)
+    doubts = [d for c in comparisons for d in c.doubts] + [d for r in requirements for d in r.doubts]
+    severity = gravest(doubts)
     action, why = _decided(requirements, comparisons, open_questions)
-    codes = ", ".join(_codes(found, severity))
+    codes = ", ".join(_codes(doubts, severity))
     if severity == "invalid":
-        first = next(doubt for doubt in found if _severity(doubt) == severity)
-        words = f"{why.removesuffix('.')}, but {codes} ({first.evidence}). {first.remedy}."
-        return Recommendation("Fix first", words, severity)
+        first = next(doubt for doubt in doubts if _severity(doubt) == severity)
+        sentence = f"{why.removesuffix('.')}, but {codes} ({first.evidence}). {first.remedy}."
+        return Recommendation("Fix first", sentence, severity)
     if severity == "biased":
-        lost = next((f" {d.evidence}." for d in found if d.code == _LOST), "")
-        words = (
+        lost = next((f" {d.evidence}." for d in doubts if d.code == _LOST), "")
+        sentence = (
             f"{why} {codes} may have shifted the results: remove the cause and run again to be sure.{lost}"
         )
-        return Recommendation(f"{action} for now" if action in _FINAL else action, words, severity)
+        return Recommendation(f"{action} for now" if action in _FINAL else action, sentence, severity)
     return Recommendation(action, why)
 
 
@@ -104,8 +104,8 @@ def _decided(
     unmet = [r for r in requirements if r.verdict == "undecided"]
     if open_ones or unmet or open_questions:
         parts = [
-            _count(len(undecided), len(of), noun, "is undecided", "are undecided")
-            for undecided, of, noun in (
+            _count(len(undecided), len(judged), noun, "is undecided", "are undecided")
+            for undecided, judged, noun in (
                 (open_ones, comparisons, "comparison"),
                 (unmet, requirements, "requirement"),
             )
@@ -131,7 +131,7 @@ def _decided(
 
 def _sizes(contents: Contents) -> Recommendation:
     """For sizes of one system: which sizes to repeat, because a larger one shows that they lost speed."""
-    remedies = [d.remedy for found in contents.studies for d in found.doubts if d.code == SUPERLINEAR.code]
+    remedies = [d.remedy for study in contents.studies for d in study.doubts if d.code == SUPERLINEAR.code]
     if remedies:
         return Recommendation("Repeat", f"{'. '.join(remedies)}.")
     return Recommendation(
@@ -140,25 +140,29 @@ def _sizes(contents: Contents) -> Recommendation:
     )
 
 
-def _slower(slower: Sequence[Comparison], of: Sequence[Comparison]) -> str:
+def _slower(slower: Sequence[Comparison], comparisons: Sequence[Comparison]) -> str:
     names = ", ".join(dict.fromkeys(c.b for c in slower))
-    words = " or ".join(dict.fromkeys(map(verdict_word, slower)))
-    where = "the only comparison" if len(of) == 1 else _of(len(slower), len(of), "comparison")
-    return f"{in_two_sessions(slower).capitalize()}{names} is {words} than {slower[0].a} in {where}"
+    verdicts = " or ".join(dict.fromkeys(map(verdict_word, slower)))
+    where = (
+        "the only comparison"
+        if len(comparisons) == 1
+        else _part_of(len(slower), len(comparisons), "comparison")
+    )
+    return f"{in_two_sessions(slower).capitalize()}{names} is {verdicts} than {slower[0].a} in {where}"
 
 
 def _fast(comparisons: Sequence[Comparison]) -> str:
     names = ", ".join(dict.fromkeys(c.b for c in comparisons))
     speed = all(is_speed(c.point) for c in comparisons)
-    words, within = f"at least as {'fast' if speed else 'good'} as", ""
+    claim, within = f"at least as {'fast' if speed else 'good'} as", ""
     if all(c.verdict == "faster" for c in comparisons):
-        words = f"{'faster' if speed else 'better'} than"
+        claim = f"{'faster' if speed else 'better'} than"
     if all(c.verdict == "equivalent" for c in comparisons):
-        words = f"as {'fast' if speed else 'good'} as"
+        claim = f"as {'fast' if speed else 'good'} as"
         within = f", within {' or '.join(dict.fromkeys(figures.percent(c.margin) for c in comparisons))},"
     places = all_of(len(comparisons), "comparison")
     bound = in_two_sessions(comparisons).capitalize()
-    return f"{bound}{names} is {words} {comparisons[0].a}{within} in {places}"
+    return f"{bound}{names} is {claim} {comparisons[0].a}{within} in {places}"
 
 
 def _remedy(open_ones: Sequence[Comparison]) -> str:
@@ -172,14 +176,18 @@ def _remedy(open_ones: Sequence[Comparison]) -> str:
 
 def _count(count: int, whole: int, noun: str, is_so: str, are_so: str) -> str:
     """`the only requirement fails`, `both requirements fail`, `1 of 3 requirements fails`."""
-    who = all_of(whole, noun) if count == whole else _of(count, whole, noun)
+    who = all_of(whole, noun) if count == whole else _part_of(count, whole, noun)
     return f"{who} {is_so if count == 1 else are_so}"
 
 
-def _of(count: int, whole: int, noun: str) -> str:
+def _part_of(count: int, whole: int, noun: str) -> str:
     return f"{count} of {whole} {noun}{'s' if whole != 1 else ''}"
 
 
-def _capital(words: str) -> str:
+def _capital(sentence: str) -> str:
     """Capitalize the first letter of a sentence; a name at the beginning stays unchanged."""
-    return words if words.partition(" ")[0] not in ("the", "all", "both") else words[0].upper() + words[1:]
+    return (
+        sentence
+        if sentence.partition(" ")[0] not in ("the", "all", "both")
+        else sentence[0].upper() + sentence[1:]
+    )

@@ -14,13 +14,13 @@ UNEXPLAINED = "unknown"
 
 def tables(times: Sequence[RunTime]) -> tuple[Table, ...]:
     """The stalls with their likely causes, and what is missing or happened in the telemetry."""
-    found = (
+    sections = (
         ("Stalls", ("system", "run", "at", "lost", "likely cause", "evidence"), [*_stalls(times)]),
         ("Events and gaps in the telemetry", ("system", "run", "at", "what"), [*_events(times)]),
     )
     return tuple(
         Table(_title(title, rows), columns, (TableBody("", tuple(rows[:MOST_ROWS])),), frozenset(range(6)))
-        for title, columns, rows in found
+        for title, columns, rows in sections
         if rows
     )
 
@@ -50,10 +50,10 @@ def _events(times: Sequence[RunTime]) -> Iterator[TableRow]:
             yield TableRow((time.side, time.trial, "", time.problem))
         if time.telemetry is None:
             continue
-        for at, node, event in time.telemetry.events:
+        for moment, node, event in time.telemetry.events:
             place = f"node {node}" if event.gpu is None else f"node {node}, GPU {event.gpu}"
             yield TableRow(
-                (time.side, time.trial, human_seconds(at - time.begin_at), f"{place}: {event.words}")
+                (time.side, time.trial, human_seconds(moment - time.begin_at), f"{place}: {event.words}")
             )
         for gap in time.telemetry.gaps:
             place = f"node {gap.node}" if gap.gpu is None else f"node {gap.node}, GPU {gap.gpu}"

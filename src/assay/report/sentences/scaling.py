@@ -29,8 +29,8 @@ _LIMITS = {
 def heading(study: Study) -> str:
     """`dgx · resnet50 throughput`: which curve this is."""
     curve = study.curve
-    words = f"{curve.system} · {curve.benchmark} {figures.metric(curve.metric)}"
-    return ", ".join(filter(None, (words, figures.labels(curve.labels))))
+    title = f"{curve.system} · {curve.benchmark} {figures.metric(curve.metric)}"
+    return ", ".join(filter(None, (title, figures.labels(curve.labels))))
 
 
 def lead(study: Study) -> str:
@@ -61,7 +61,7 @@ def _left_out(study: Study) -> str:
 
 def _gain(study: Study, base: ScalingPoint, most: ScalingPoint) -> str:
     if most.ranks == base.ranks:
-        return " ".join(f"{layout(found)}." for found in study.layouts)
+        return " ".join(f"{layout(shapes)}." for shapes in study.layouts)
     lost = (1 - most.efficiency.value) * most.ranks
     idle = f", as if {significant(lost, 2)} of the {most.ranks:,} ranks were idle" if lost > 0 else ""
     impossible = any(step.impossible for step in study.steps)
@@ -80,16 +80,16 @@ def _grave(doubts: Sequence[Doubt]) -> str:
     return f"Fix before you decide: {', '.join(codes)}." if codes else ""
 
 
-def words(study: Study) -> list[tuple[str, str]]:
+def list_conclusions(study: Study) -> list[tuple[str, str]]:
     """Each conclusion with its name."""
-    told = [("kind", _kind(study)), ("limited by", f"{_LIMITS[study.limit]}: {study.limit_reason}")]
-    told += [("speed per rank", text) for text in _per_rank(study)]
-    told += [("communication", communication(found)) for found in study.communication]
-    told += [("layout", layout(found)) for found in study.layouts]
-    told += spending(study.spending)
-    told += [("predicted", text) for text in _predictions(study)]
-    told += [("law", law(found)) for found in study.laws]
-    return told + [("share of maximum", line) for line in expected_words.words(study.usage)]
+    conclusions = [("kind", _kind(study)), ("limited by", f"{_LIMITS[study.limit]}: {study.limit_reason}")]
+    conclusions += [("speed per rank", text) for text in _per_rank(study)]
+    conclusions += [("communication", communication(exchange)) for exchange in study.communication]
+    conclusions += [("layout", layout(shapes)) for shapes in study.layouts]
+    conclusions += spending(study.spending)
+    conclusions += [("predicted", text) for text in _predictions(study)]
+    conclusions += [("law", law(fitted)) for fitted in study.laws]
+    return conclusions + [("share of maximum", line) for line in expected_words.describe_usages(study.usage)]
 
 
 def _kind(study: Study) -> str:
@@ -107,49 +107,55 @@ def _per_rank(study: Study) -> list[str]:
     return [" · ".join(f"{p.shape} {text} {unit}" for p, text in zip(points, texts, strict=True))]
 
 
-def communication(found: Communication) -> str:
+def communication(exchange: Communication) -> str:
     """The time of one gradient exchange as a share of a step and of what the step lost."""
-    size, took = human(found.gradient_bytes, "B"), human(found.exchange.value, "s")
-    beyond = f", extrapolated from {figures.binary_bytes(found.measured_bytes)}" if found.extrapolated else ""
+    size, took = human(exchange.gradient_bytes, "B"), human(exchange.exchange.value, "s")
+    beyond = (
+        f", extrapolated from {figures.binary_bytes(exchange.measured_bytes)}"
+        if exchange.extrapolated
+        else ""
+    )
     return (
-        f"{figures.shape(found.shape)}: one exchange of {size} takes {took} on its own{beyond}, "
-        f"{figures.share(found.share)} of a step (at most: overlap hides part of it){_lost(found)}"
+        f"{figures.shape(exchange.shape)}: one exchange of {size} takes {took} on its own{beyond}, "
+        f"{figures.share(exchange.share)} of a step (at most: overlap hides part of it){_lost(exchange)}"
     )
 
 
-def _lost(found: Communication) -> str:
-    if found.lost is None:
+def _lost(exchange: Communication) -> str:
+    if exchange.lost is None:
         return ""
-    base = figures.shape(found.base)
-    if (found.lost.low is not None and found.lost.low <= 0) or found.lost.value <= 0:
+    base = figures.shape(exchange.base)
+    if (exchange.lost.low is not None and exchange.lost.low <= 0) or exchange.lost.value <= 0:
         return f"; what the step lost compared with {base} can't be distinguished from zero"
-    seconds = human(found.step.value * found.lost.value, "s")
-    text = f"; the step lost {seconds} compared with {base}, {figures.share(found.lost)} of it"
-    if found.explained is None:
+    seconds = human(exchange.step.value * exchange.lost.value, "s")
+    text = f"; the step lost {seconds} compared with {base}, {figures.share(exchange.lost)} of it"
+    if exchange.explained is None:
         return text
-    return f"{text}: communication explains {_explained(found.explained)}, unless computation slows it down"
+    return (
+        f"{text}: communication explains {_explained(exchange.explained)}, unless computation slows it down"
+    )
 
 
 def _explained(share: float) -> str:
     return "up to all of that" if share >= 1 else f"at most {figures.percent(share)} of that"
 
 
-def law(found: Law) -> str:
+def law(fitted: Law) -> str:
     """The shares with their intervals, and how well the law predicts sizes that were held out."""
-    parts = [f"serial {figures.share(found.serial)}"]
-    if found.coherence is not None:
-        parts.append(f"coherence {figures.share(found.coherence)}")
-    if found.error is None:
+    parts = [f"serial {figures.share(fitted.serial)}"]
+    if fitted.coherence is not None:
+        parts.append(f"coherence {figures.share(fitted.coherence)}")
+    if fitted.error is None:
         parts.append("no size held out: too few sizes")
     else:
-        parts.append(f"held-out error {figures.percent(found.error)}")
-    if _misses(found):
+        parts.append(f"held-out error {figures.percent(fitted.error)}")
+    if _misses(fitted):
         parts.append("the sizes' means deviate from it by more than the runs' scatter explains")
-    return f"{_LAWS[found.name]}: {', '.join(parts)}"
+    return f"{_LAWS[fitted.name]}: {', '.join(parts)}"
 
 
-def _misses(found: Law) -> bool:
-    return found.misfit is not None and found.misfit < MISFIT
+def _misses(fitted: Law) -> bool:
+    return fitted.misfit is not None and fitted.misfit < MISFIT
 
 
 def _predictions(study: Study) -> list[str]:
@@ -157,56 +163,58 @@ def _predictions(study: Study) -> list[str]:
     ends = [(p.value.value, p.value.low, p.value.high) for p in study.predictions]
     halves = [
         figures.half_width(p.value)
-        for p, of in zip(study.predictions, ends, strict=True)
-        for end in of
+        for p, interval in zip(study.predictions, ends, strict=True)
+        for end in interval
         if end is not None
     ]
     unit, texts = figures.column(
-        [end for of in ends for end in of if end is not None], study.curve.unit, halves
+        [end for interval in ends for end in interval if end is not None], study.curve.unit, halves
     )
     shown = iter(texts)
-    made = []
+    predictions = []
     for p, (_, low, high) in zip(study.predictions, ends, strict=True):
         text = f"{p.ranks} ranks: {next(shown)} {unit}".rstrip()
         if low is not None and high is not None:
             text += f" ({next(shown)} to {next(shown)})"
-        made.append(f"{text}, efficiency {figures.share(p.efficiency)}{_worth(p)}")
-    return made
+        predictions.append(f"{text}, efficiency {figures.share(p.efficiency)}{_worth(p)}")
+    return predictions
 
 
-def _worth(made: Prediction) -> str:
-    if made.why_none:
-        return f"; no interval: {made.why_none}"
-    if made.far:
+def _worth(prediction: Prediction) -> str:
+    if prediction.why_none:
+        return f"; no interval: {prediction.why_none}"
+    if prediction.far:
         return "; far extrapolation: this says more about the laws than about the machine"
-    if made.extrapolation:
+    if prediction.extrapolation:
         return "; extrapolated: the interval covers each law that fits the measured sizes"
     return ""
 
 
-def layout(found: Layout) -> str:
+def layout(shapes: Layout) -> str:
     """One shape compared with another that has the same number of accelerators."""
-    speed = figures.ratio(found.speed)
-    return f"{found.shape} is {speed} times as fast as {found.base}, {found.ranks} ranks each"
+    speed = figures.ratio(shapes.speed)
+    return f"{shapes.shape} is {speed} times as fast as {shapes.base}, {shapes.ranks} ranks each"
 
 
-def spending(of: Sequence[Spending]) -> list[tuple[str, str]]:
+def spending(spendings: Sequence[Spending]) -> list[tuple[str, str]]:
     """Accelerator-hours by size; cost and energy if they are known."""
-    if not of:
+    if not spendings:
         return []
-    per = of[0].per
-    unit, hours = figures.column([s.accelerator_hours.value for s in of], of[0].accelerator_hours.unit)
+    per = spendings[0].per
+    unit, hours = figures.column(
+        [s.accelerator_hours.value for s in spendings], spendings[0].accelerator_hours.unit
+    )
     name = "accelerator-hours" if unit in ("h", "") else "accelerator time"
-    told = [(f"{name} per {per}", _by_size(of, hours, unit))]
-    costs = [s.cost.value for s in of if s.cost is not None]
-    energies = [s.energy.value for s in of if s.energy is not None]
+    lines = [(f"{name} per {per}", _by_size(spendings, hours, unit))]
+    costs = [s.cost.value for s in spendings if s.cost is not None]
+    energies = [s.energy.value for s in spendings if s.energy is not None]
     if costs:
-        told.append((f"cost per {per}", _by_size(of, figures.column(costs, "")[1], "")))
+        lines.append((f"cost per {per}", _by_size(spendings, figures.column(costs, "")[1], "")))
     if energies:
         unit, texts = figures.column(energies, "J")
-        told.append((f"energy per {per}", _by_size(of, texts, unit)))
-    return told
+        lines.append((f"energy per {per}", _by_size(spendings, texts, unit)))
+    return lines
 
 
-def _by_size(of: Sequence[Spending], texts: Sequence[str], unit: str) -> str:
-    return " · ".join(f"{s.shape} {text} {unit}".rstrip() for s, text in zip(of, texts, strict=True))
+def _by_size(spendings: Sequence[Spending], texts: Sequence[str], unit: str) -> str:
+    return " · ".join(f"{s.shape} {text} {unit}".rstrip() for s, text in zip(spendings, texts, strict=True))

@@ -68,26 +68,31 @@ def questions(comparisons: Sequence[Comparison]) -> tuple[ComparedBenchmark, ...
     return tuple(ComparedBenchmark(tuple(group)) for group in groups.values())
 
 
-def headline(asked: Sequence[ComparedBenchmark]) -> str:
+def headline(questions: Sequence[ComparedBenchmark]) -> str:
     """`here-again compared with here: as fast in 5 of 6 comparisons, undecided in 1.` for each pair.
 
     Then the doubts to fix before an answer counts, and the doubts that may bias answers.
     """
-    pairs = dict.fromkeys(q.sides for q in asked)
-    return " ".join(filter(None, (*(_pair_headline(sides, asked) for sides in pairs), reservations(asked))))
+    pairs = dict.fromkeys(q.sides for q in questions)
+    return " ".join(
+        filter(None, (*(_pair_headline(sides, questions) for sides in pairs), reservations(questions)))
+    )
 
 
-def reservations(asked: Sequence[ComparedBenchmark]) -> str:
+def reservations(questions: Sequence[ComparedBenchmark]) -> str:
     """Which doubts to fix first and which may have shifted an answer; "" if there are none."""
-    comparisons = [c for question in asked for c in question.comparisons]
-    said = []
+    comparisons = [c for question in questions for c in question.comparisons]
+    reservations = []
     for severity, alone, several in _RESERVATIONS:
         codes = [[d.code for d in c.doubts if KINDS[d.code].severity == severity] for c in comparisons]
-        many, named = sum(map(bool, codes)), ", ".join(dict.fromkeys(code for of in codes for code in of))
+        many, named = (
+            sum(map(bool, codes)),
+            ", ".join(dict.fromkeys(code for comparison_codes in codes for code in comparison_codes)),
+        )
         if many:
             who = alone if many == len(comparisons) else f"{many} of the {len(comparisons)} {several}"
-            said.append(f"{who}: {named}.")
-    return " ".join(said)
+            reservations.append(f"{who}: {named}.")
+    return " ".join(reservations)
 
 
 _RESERVATIONS: Sequence[tuple[Severity, str, str]] = (
@@ -96,9 +101,9 @@ _RESERVATIONS: Sequence[tuple[Severity, str, str]] = (
 )
 
 
-def resolution(asked: Sequence[ComparedBenchmark]) -> str:
+def resolution(questions: Sequence[ComparedBenchmark]) -> str:
     """The smallest difference these runs could detect, over all comparisons; "" if there is no interval."""
-    shown = visible([c for question in asked for c in question.comparisons])
+    shown = visible([c for question in questions for c in question.comparisons])
     if not shown:
         return ""
     least, most = figures.percent(min(shown)), figures.percent(max(shown))
@@ -171,11 +176,11 @@ def together(comparisons: Sequence[Comparison]) -> str:
     ) + open_ends * any(map(figures.alone_beside, comparisons))
 
 
-def _pair_headline(sides: tuple[str, str], asked: Sequence[ComparedBenchmark]) -> str:
-    verdicts = [_short_word(c) for q in asked if q.sides == sides for c in q.comparisons]
+def _pair_headline(sides: tuple[str, str], questions: Sequence[ComparedBenchmark]) -> str:
+    verdicts = [_short_word(c) for q in questions if q.sides == sides for c in q.comparisons]
     a, b = sides
     counts = [(word, verdicts.count(word)) for word in _SHORT_WORDS if word in verdicts]
-    bound = in_two_sessions([c for q in asked if q.sides == sides for c in q.comparisons])
+    bound = in_two_sessions([c for q in questions if q.sides == sides for c in q.comparisons])
     if len(verdicts) == 1:
         return f"{b} compared with {a}: {bound}{counts[0][0]} in the only comparison."
     (first, count), *others = counts
@@ -207,11 +212,11 @@ def verdict_word(c: Comparison) -> str:
 def answer(question: ComparedBenchmark) -> str:
     """The answer as a sentence, with its ratio and interval, or the range of its points' ratios."""
     if len(question.comparisons) == 1:
-        return _one(question.comparisons[0])
-    return _many(question)
+        return _single_answer(question.comparisons[0])
+    return _combined_answer(question)
 
 
-def _one(c: Comparison) -> str:
+def _single_answer(c: Comparison) -> str:
     bound = in_two_sessions([c])
     claim = f"{bound.capitalize()}{_claim(c)}: {figures.compared(c)}"
     margin = f"±{figures.percent(c.margin)}"
@@ -259,12 +264,15 @@ def allowances(comparisons: Iterable[Comparison]) -> list[str]:
 
 def new_session(comparisons: Sequence[Comparison]) -> str:
     """Where the ratios of one more session will be; "" if sessions aren't what is replicated."""
-    found = [c.new_session for c in comparisons if c.new_session is not None]
-    lows, highs = [e.low for e in found if e.low is not None], [e.high for e in found if e.high is not None]
+    intervals = [c.new_session for c in comparisons if c.new_session is not None]
+    lows, highs = (
+        [e.low for e in intervals if e.low is not None],
+        [e.high for e in intervals if e.high is not None],
+    )
     if not lows or not highs:
         return ""
-    ends = figures.interval(replace(found[0], low=min(lows), high=max(highs)), " and ")
-    whose = "B/A" if len(found) == 1 else "each B/A"
+    ends = figures.interval(replace(intervals[0], low=min(lows), high=max(highs)), " and ")
+    whose = "B/A" if len(intervals) == 1 else "each B/A"
     return f"In 95 of 100 cases, one more session of both sides has {whose} between {ends}."
 
 
@@ -292,10 +300,10 @@ def _beside(points: Sequence[Comparison]) -> list[str]:
     if len(points) > 1:
         return []
     [c] = points
-    found = [] if c.rank is None else [f"by ranks {figures.ratio(c.rank)}"]
+    additions = [] if c.rank is None else [f"by ranks {figures.ratio(c.rank)}"]
     if c.family is not None and c.family.alone != c.verdict:
-        found.append(f"{c.family.alone} if taken alone, not as one of {c.family.size} claims")
-    return found
+        additions.append(f"{c.family.alone} if taken alone, not as one of {c.family.size} claims")
+    return additions
 
 
 def by_ranks(comparisons: Sequence[Comparison]) -> str:
@@ -303,14 +311,14 @@ def by_ranks(comparisons: Sequence[Comparison]) -> str:
     known = [(c, c.rank) for c in comparisons if c.rank is not None]
     if not known:
         return ""
-    c, farthest = max(known, key=lambda at: abs(math.log(at[1].value / at[0].ratio.value)))
-    told = figures.ratio(farthest)
+    c, farthest = max(known, key=lambda pair: abs(math.log(pair[1].value / pair[0].ratio.value)))
+    ratio = figures.ratio(farthest)
     if len(comparisons) == 1:
-        return f"by ranks (Hodges–Lehmann) B/A is {told}"
+        return f"by ranks (Hodges–Lehmann) B/A is {ratio}"
     off = abs(farthest.value / c.ratio.value - 1)
     where = f"{c.point.benchmark} {figures.metric(c.point.metric)}, {figures.where(c.point)}"
     near = f"by ranks (Hodges–Lehmann) B/A is within {figures.percent(off)} of these"
-    return f"{near}; farthest at {where}: {told}"
+    return f"{near}; farthest at {where}: {ratio}"
 
 
 def requirement(held: Sequence[Requirement]) -> str:
@@ -356,11 +364,11 @@ def scaled(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
             f"{min(shares):.0f} to {max(shares):.0f} % of ideal, over {len(points)} curves; "
             "the tables list each curve."
         )
-    told = "; ".join(
+    gains = "; ".join(
         f"{_times(p)} as fast on {name}, {_efficiency_percent(p):.0f} % of ideal"
         for name, p in ((c.system if alike else _curve_name(c), p) for c, p in points)
     )
-    return f"{task} compared with {base}: {told}."
+    return f"{task} compared with {base}: {gains}."
 
 
 def efficiency(points: Sequence[tuple[Scaling, ScalingPoint]]) -> str:
@@ -443,7 +451,7 @@ def _adjectives(point: Point) -> tuple[str, str, str]:
     return ("fast", "faster", "slower") if is_speed(point) else ("good", "better", "worse")
 
 
-def _many(question: ComparedBenchmark) -> str:
+def _combined_answer(question: ComparedBenchmark) -> str:
     points = question.comparisons
     a, b = question.sides
     bare = Point(**{**question.point.__dict__, "labels": {}})
@@ -454,8 +462,8 @@ def _many(question: ComparedBenchmark) -> str:
         return f"{b} compared with {a} at {task}: undecided at {all_of(len(points), 'point')}, {span}."
     if len(set(verdicts)) == 1:
         return f"{_claim(replace(points[0], point=bare))}, at {all_of(len(points), 'point')}: {span}."
-    words = [_short_word(c) for c in points]
-    counts = [f"{word} at {words.count(word)}" for word in _SHORT_WORDS if word in words]
+    verdict_words = [_short_word(c) for c in points]
+    counts = [f"{word} at {verdict_words.count(word)}" for word in _SHORT_WORDS if word in verdict_words]
     return f"{b} compared with {a} at {task}: {', '.join(counts)} of {len(points)} points; {span}."
 
 

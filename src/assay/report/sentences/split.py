@@ -22,7 +22,7 @@ _PER_UNIT = {"epochs": "epoch", "samples": "sample"}
 def sentence(d: Decomposition) -> str:
     """The system factor and its verdict, as one sentence."""
     per = _PER_UNIT[d.a.unit]
-    words = {
+    claim = {
         "equivalent": f"{d.b.name} trains as fast as {d.a.name}",
         "faster": f"{d.b.name} trains faster than {d.a.name}",
         "slower": f"{d.b.name} trains slower than {d.a.name}",
@@ -30,7 +30,7 @@ def sentence(d: Decomposition) -> str:
     }[d.verdict]
     warning = "" if d.likeness.stands == "system" else " Not like for like: no verdict on the systems alone."
     return (
-        f"{d.benchmark}: {words}, apart from {d.a.unit}: "
+        f"{d.benchmark}: {claim}, apart from {d.a.unit}: "
         f"its time per {per} is {figures.ratio(d.system)} times {d.a.name}'s.{warning}"
     )
 
@@ -43,8 +43,8 @@ def convergence_sentence(d: Decomposition) -> str:
     whole = (
         f"Time to train is {figures.ratio(d.time)} times {d.a.name}'s, of which convergence is {convergence}"
     )
-    said = f"{whole}; undecided: {d.undecided}." if d.undecided else f"{whole}."
-    return " ".join(filter(None, (said, _not_the_quotients(d), _not_the_comparisons(d))))
+    statement = f"{whole}; undecided: {d.undecided}." if d.undecided else f"{whole}."
+    return " ".join(filter(None, (statement, _not_the_quotients(d), _not_the_comparisons(d))))
 
 
 def _not_the_quotients(d: Decomposition) -> str:
@@ -117,28 +117,28 @@ def of_set(s: TrainingSet) -> str:
     return f"{whole}: {shares}{beside}{before}"
 
 
-def told(found: Convergence) -> str:
+def describe_convergence(convergence: Convergence) -> str:
     """A set compared with the references, as one sentence."""
-    size = "" if found.batch_size is None else f" at batch size {found.batch_size:,}"
-    words = {
+    size = "" if convergence.batch_size is None else f" at batch size {convergence.batch_size:,}"
+    claim = {
         "as the references": "converges as its references do",
         "suspiciously fast": "converges suspiciously fast",
         "slow": "converges slowly",
         "unknown": "can't be compared with a reference",
-    }[found.speed]
-    return f"{found.name}, {found.benchmark}{size}: {words}; {found.reason}."
+    }[convergence.speed]
+    return f"{convergence.name}, {convergence.benchmark}{size}: {claim}; {convergence.reason}."
 
 
 def tables(splits: Iterable[Decomposition]) -> list[Table]:
     """For each split: the factors, where the minutes go, and what differs."""
-    made = []
+    tables = []
     for d in splits:
-        made += [factors(d), minutes(d)]
+        tables += [factors(d), minutes(d)]
         if d.causes:
-            made.append(causes(d))
+            tables.append(causes(d))
         if d.likeness.differences:
-            made.append(differences(d))
-    return made
+            tables.append(differences(d))
+    return tables
 
 
 def factors(d: Decomposition) -> Table:

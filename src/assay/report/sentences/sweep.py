@@ -27,22 +27,22 @@ def in_order(nodes: Iterable[str]) -> list[str]:
 
 def _counted(name: str) -> list[tuple[int, str]]:
     parts = re.split(r"(\d+)", name)  # text and digits alternate
-    return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)]
+    return [(int(part), "") if index % 2 else (0, part) for index, part in enumerate(parts)]
 
 
-def about(found: Crowd) -> list[str]:
+def about(crowd: Crowd) -> list[str]:
     """What loss a single measurement can detect given the nodes' spread, and what weakens that."""
-    said = [f"the fastest is {figures.percent(found.fastest)} above the median"] if found.standings else []
-    if found.group is not None:
-        said.append(two_groups(found.group, len(found.standings)))
-    if found.named_from is None or found.found_from is None:
-        return [*said, f"no node is called slow or healthy: {found.reason}", *found.warnings]
-    named, likely = figures.percent(found.named_from), figures.percent(found.found_from)
-    said.append(
+    lines = [f"the fastest is {figures.percent(crowd.fastest)} above the median"] if crowd.standings else []
+    if crowd.group is not None:
+        lines.append(two_groups(crowd.group, len(crowd.standings)))
+    if crowd.named_from is None or crowd.found_from is None:
+        return [*lines, f"no node is called slow or healthy: {crowd.reason}", *crowd.warnings]
+    named, likely = figures.percent(crowd.named_from), figures.percent(crowd.found_from)
+    lines.append(
         f"a loss of {named} is reported, and a loss of {likely} is found in 80 of 100 cases; "
         "5 % of sweeps report a false one"
     )
-    return [*said, *found.warnings]
+    return [*lines, *crowd.warnings]
 
 
 def two_groups(group: NodeGroup, nodes: int) -> str:
@@ -70,49 +70,53 @@ def details(kind: str, slow: SlowPart, pairs: Pairs) -> str:
 
     `0.52 of comparable ones; a is slow with 1 of its 5 partners, b with 2 of 5`
     """
-    said = _speed(slow)
+    speed = _speed(slow)
     if kind == "group":
-        return f"{said}, towards all other groups" if len(slow.who) == 1 else f"{said}, between the two"
+        return f"{speed}, towards all other groups" if len(slow.who) == 1 else f"{speed}, between the two"
     if kind == TOGETHER:
-        return f"{said} with all others{_shared(slow)}"
+        return f"{speed} with all others{_shared(slow)}"
     if kind == "node":
-        return f"{said}; {_partners(*slow_with(pairs.relative, slow.who[0], slow.ratio))}"
+        return f"{speed}; {_partners(*slow_with(pairs.relative, slow.who[0], slow.ratio))}"
     (a, b), (first, second) = slow.who, (slow_with(pairs.relative, node, slow.ratio) for node in slow.who)
     met = f"{a} is {_partners(*first)}, {b} with {second[0]} of {second[1]}"
     if kind == "pair":
         one_of = f"{', '.join(slow.one_of)}, or the link between {a} and {b}"
-        return f"{said}; one of these is slow: {one_of}; {met}"
-    return f"{said}; {met}"
+        return f"{speed}; one of these is slow: {one_of}; {met}"
+    return f"{speed}; {met}"
 
 
 def _shared(slow: SlowPart) -> str:
     """What nodes that are slow with all others may share, and which of them may be slow by themselves."""
     if set(slow.one_of) == set(slow.who):
         return ": something that they share, or each of them; no two of them were measured together"
-    said = ", but not with each other: something that they share"
+    cause = ", but not with each other: something that they share"
     if not slow.one_of:
-        return said
+        return cause
     few = ", ".join(in_order(slow.one_of))
-    return f"{said}; {few}: or the node itself, for it was measured with none of the others here"
+    return f"{cause}; {few}: or the node itself, for it was measured with none of the others here"
 
 
 def _speed(slow: SlowPart) -> str:
     return f"{slow.ratio:.2f} of comparable ones"
 
 
-def _partners(slow: int, of: int) -> str:
+def _partners(slow: int, total: int) -> str:
     """`slow with all 5 partners`, or with how many of them."""
-    return f"slow with {all_of(of, 'partner')}" if slow == of else f"slow with {slow} of its {of} partners"
+    return (
+        f"slow with {all_of(total, 'partner')}"
+        if slow == total
+        else f"slow with {slow} of its {total} partners"
+    )
 
 
-def blamed(found: Blame) -> list[tuple[str, SlowPart]]:
+def blamed(blame: Blame) -> list[tuple[str, SlowPart]]:
     """What the pairs identify as slow, each with its kind."""
     kinds = (
-        ("group", found.groups),
-        (TOGETHER, found.together),
-        ("node", found.nodes),
-        ("link", found.links),
-        ("pair", found.pairs),
+        ("group", blame.groups),
+        (TOGETHER, blame.together),
+        ("node", blame.nodes),
+        ("link", blame.links),
+        ("pair", blame.pairs),
     )
     return [(kind, slow) for kind, slows in kinds for slow in slows]
 
@@ -121,10 +125,10 @@ def told_apart(
     nodes: Sequence[Nodes], pairs: Pairs | None, hosts: Mapping[str, Sequence[str]]
 ) -> list[tuple[str, str]]:
     """Each slow node and which part of it is slow; `hosts` as for `suspects`."""
-    alone = any(one.judged for one in nodes)
+    alone = any(measurement.judged for measurement in nodes)
     return [
-        (one.node, where(one, alone=alone, together=_paired(one.node, pairs)))
-        for one in suspects(nodes, pairs, hosts)
+        (suspect.node, locate_slowness(suspect, alone=alone, together=_paired(suspect.node, pairs)))
+        for suspect in suspects(nodes, pairs, hosts)
     ]
 
 
@@ -135,21 +139,22 @@ def _paired(node: str, pairs: Pairs | None) -> bool:
     return all(node not in slow.who for slow in pairs.blame.parts)
 
 
-def where(suspect: Suspect, *, alone: bool, together: bool) -> str:
+def locate_slowness(suspect: Suspect, *, alone: bool, together: bool) -> str:
     """Which part of a slow node is slow, as far as the measurements show.
 
     alone, together  whether measurements alone or in pairs could have shown it, too
     """
     slow = [f"{what} at {ratio:.2f}" for what, ratio in suspect.alone.items()]
     if suspect.together is None:
-        said = f"slow alone ({', '.join(slow)})"
-        return f"{said}, but not in its pairs: the network is not the cause" if together else said
-    said = f"{_partners(*suspect.partners)} ({suspect.together:.2f})"
+        finding = f"slow alone ({', '.join(slow)})"
+        return f"{finding}, but not in its pairs: the network is not the cause" if together else finding
+    finding = f"{_partners(*suspect.partners)} ({suspect.together:.2f})"
     if slow:
         return (
-            f"{said}, and alone ({', '.join(slow)}): the node itself; its network can't be judged separately"
+            f"{finding}, and alone ({', '.join(slow)}): "
+            "the node itself; its network can't be judged separately"
         )
-    return f"{said}, but not alone: its connection to the network" if alone else said
+    return f"{finding}, but not alone: its connection to the network" if alone else finding
 
 
 def lead(verdicts: SweepVerdicts, *, judged: bool) -> str:
@@ -159,13 +164,13 @@ def lead(verdicts: SweepVerdicts, *, judged: bool) -> str:
         nodes = ", ".join(suspect.node for suspect in slow_nodes)
         parts.append(f"Slow: {nodes}." if len(slow_nodes) > 1 else f"{nodes} is slow.")
     parts += [
-        f"In {one.point.benchmark}, a group of {len(group.nodes)} nodes is slow: "
+        f"In {measurement.point.benchmark}, a group of {len(group.nodes)} nodes is slow: "
         f"{group.ratio:.2f} of the others."
-        for one in verdicts.nodes
-        if (group := one.slow_group) is not None
+        for measurement in verdicts.nodes
+        if (group := measurement.slow_group) is not None
     ]
     blame = None if verdicts.pairs is None else verdicts.pairs.blame
-    others = [] if blame is None else [at for at in blamed(blame) if at[0] != "node"]
+    others = [] if blame is None else [part for part in blamed(blame) if part[0] != "node"]
     parts += [f"The {kind} {name(kind, slow)} is slow: {_speed(slow)}." for kind, slow in others]
     parts += [f"The ring of {ring.name} is slow." for ring in verdicts.rings if ring.slower]
     if parts:
@@ -175,8 +180,8 @@ def lead(verdicts: SweepVerdicts, *, judged: bool) -> str:
 
 def names(slow_nodes: Sequence[Suspect]) -> Mapping[str, Sequence[str]]:
     """Measurement → the nodes that it identifies as slow."""
-    found: dict[str, list[str]] = {}
+    by_measurement: dict[str, list[str]] = {}
     for suspect in slow_nodes:
         for what in suspect.losses:
-            found.setdefault(what, []).append(suspect.node)
-    return found
+            by_measurement.setdefault(what, []).append(suspect.node)
+    return by_measurement

@@ -24,17 +24,19 @@ def newest(results: Sequence[Result]) -> list[Result]:
 
 def first_line(results: Sequence[Result]) -> str:
     """Which requested transport a run did not use, if any; "" if all did."""
-    told = Counter(words for result in results if (words := asked_and_used(result)))
-    return "; ".join(f"{words} ({runs} of {counted(len(results), 'run')})" for words, runs in told.items())
+    mismatches = Counter(mismatch for result in results if (mismatch := asked_and_used(result)))
+    return "; ".join(
+        f"{mismatch} ({runs} of {counted(len(results), 'run')})" for mismatch, runs in mismatches.items()
+    )
 
 
 def summary(links: Sequence[Links]) -> str:
     """`GPUDirect RDMA 16 links, 64 channels; P2P 14 links, 56 channels`: the most used first."""
     pairs: Counter[str] = Counter()
     channels: Counter[str] = Counter()
-    for one in links:
-        pairs[one.transport] += one.links
-        channels[one.transport] += one.channels
+    for link in links:
+        pairs[link.transport] += link.links
+        channels[link.transport] += link.channels
     return "; ".join(
         f"{kind} {count} link{'s' * (count > 1)}, {channels[kind]} channel{'s' * (channels[kind] > 1)}"
         for kind, count in pairs.most_common()
@@ -51,7 +53,7 @@ def table(result: Result, side: str) -> Table:
     links, trial = result.reading.links, result.run.trial
     place = ", ".join(filter(None, (figures.shape(str(trial.shape)), figures.labels(trial.varied))))
     caption = f"From rank to rank: {side}, {trial.benchmark}, {place}: {summary(links)}"
-    places = sorted({name for one in links for name in (one.sender, one.receiver)}, key=_by_number)
+    places = sorted({name for link in links for name in (link.sender, link.receiver)}, key=_by_number)
     if len(places) <= MOST_PLACES:
         return _matrix(caption, links, places)
     return _rows(caption, links)
@@ -64,11 +66,11 @@ def _by_number(place: str) -> tuple[int, str]:
 
 def _matrix(caption: str, links: Sequence[Links], places: Sequence[str]) -> Table:
     """A cell lists the transports: with channels for ranks, with links for nodes."""
-    ranks = all(one.links == 1 for one in links)
+    ranks = all(link.links == 1 for link in links)
     cells: dict[tuple[str, str], list[str]] = {}
-    for one in links:
-        count = one.channels if ranks else one.links
-        cells.setdefault((one.sender, one.receiver), []).append(f"{one.transport} × {count}")
+    for link in links:
+        count = link.channels if ranks else link.links
+        cells.setdefault((link.sender, link.receiver), []).append(f"{link.transport} × {count}")
     rows = tuple(
         TableRow((sender, *(", ".join(cells.get((sender, to), [_NONE])) for to in places)))
         for sender in places
@@ -81,23 +83,23 @@ def _matrix(caption: str, links: Sequence[Links], places: Sequence[str]) -> Tabl
 def _rows(caption: str, links: Sequence[Links]) -> Table:
     shown, left = _rarest_first(links)
     rows = [
-        TableRow((one.sender, one.receiver, one.transport, str(one.links), str(one.channels)))
-        for one in shown
+        TableRow((link.sender, link.receiver, link.transport, str(link.links), str(link.channels)))
+        for link in shown
     ]
     if left:
         rows.append(TableRow((f"and {len(left)} more pairs", "", summary(left), "", "")))
     columns = ("from", "to", "transport", "links", "channels")
-    words = frozenset({0, 1, 2})
-    return Table(f"{caption}; rarest first", columns, (TableBody("", tuple(rows)),), words)
+    text_columns = frozenset({0, 1, 2})
+    return Table(f"{caption}; rarest first", columns, (TableBody("", tuple(rows)),), text_columns)
 
 
 def _rarest_first(links: Sequence[Links]) -> tuple[list[Links], list[Links]]:
     """The links to show, with the rarest transport first, and the others."""
     total: Counter[str] = Counter()
-    for one in links:
-        total[one.transport] += one.links
+    for link in links:
+        total[link.transport] += link.links
     ordered = sorted(
-        links, key=lambda one: (total[one.transport], _by_number(one.sender), _by_number(one.receiver))
+        links, key=lambda link: (total[link.transport], _by_number(link.sender), _by_number(link.receiver))
     )
     return ordered[:MOST_ROWS], ordered[MOST_ROWS:]
 
@@ -110,10 +112,10 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
             f", from rank to rank: {summary(links)}"
         )
         shown, left = _rarest_first(links)
-        width = max(len(f"{one.sender} -> {one.receiver}") for one in shown)
-        for one in shown:
-            way = f"{one.sender} -> {one.receiver}"
-            count = f"{one.links} links, " if one.links > 1 else ""
-            yield f"    {way:{width}}  {one.transport}, {count}{one.channels} channels"
+        width = max(len(f"{link.sender} -> {link.receiver}") for link in shown)
+        for link in shown:
+            way = f"{link.sender} -> {link.receiver}"
+            count = f"{link.links} links, " if link.links > 1 else ""
+            yield f"    {way:{width}}  {link.transport}, {count}{link.channels} channels"
         if left:
             yield f"    and {len(left)} more pairs: {summary(left)}"

@@ -31,28 +31,28 @@ def _which(alike: Sequence[Comparison], whole: int) -> str:
 
 def why(comparisons: Sequence[Comparison]) -> str:
     """All causes in one sentence without its period; "" if nothing is undecided."""
-    return "; ".join(words for _, words in _causes(comparisons))
+    return "; ".join(cause for _, cause in _causes(comparisons))
 
 
 def _causes(comparisons: Sequence[Comparison]) -> Iterator[tuple[list[Comparison], str]]:
     """Undecided comparisons grouped by cause, and the cause as text."""
-    undecided = [(c, at) for c in comparisons if (at := obstacle(c)) is not None]
+    undecided = [(c, hindrance) for c in comparisons if (hindrance := obstacle(c)) is not None]
     for alike in gathered(undecided, lambda pair: (pair[1], _reason(*pair))):
-        yield [c for c, _ in alike], _words([c for c, _ in alike], alike[0][1])
+        yield [c for c, _ in alike], _describe_cause([c for c, _ in alike], alike[0][1])
 
 
-def _reason(c: Comparison, at: Obstacle) -> str:
+def _reason(c: Comparison, hindrance: Obstacle) -> str:
     """The reason if there is no interval; each reason is a separate cause."""
-    return c.reason if at == "no interval" else ""
+    return c.reason if hindrance == "no interval" else ""
 
 
-def _words(alike: Sequence[Comparison], at: Obstacle) -> str:
+def _describe_cause(alike: Sequence[Comparison], hindrance: Obstacle) -> str:
     first = alike[0]
-    if at == "no interval":
+    if hindrance == "no interval":
         return first.reason
-    if at == "no direction":
+    if hindrance == "no direction":
         return "the metric has no declared direction: declare `better:`"
-    if at == "too wide":
+    if hindrance == "too wide":
         wide = (
             f"interval {figures.interval(first.deciding)} extends" if len(alike) == 1 else "intervals extend"
         )

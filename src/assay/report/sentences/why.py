@@ -11,30 +11,32 @@ from assay.report.sentences.sentences import ComparedBenchmark, questions
 
 
 def sentences(
-    asked: ComparedBenchmark, sides: Mapping[str, Sequence[Result]], margin: float
+    question: ComparedBenchmark, sides: Mapping[str, Sequence[Result]], margin: float
 ) -> tuple[str, ...]:
     """Reasons, and what was ruled out; () unless a comparison is slower and something was examined.
 
     sides  all runs of each side by name
     """
-    if all(c.verdict != "slower" for c in asked.comparisons):
+    if all(c.verdict != "slower" for c in question.comparisons):
         return ()
-    a, b = asked.sides
-    found = why(sides[a], sides[b], asked.point, names=(a, b), margin=margin)
-    if not (found.reasons or found.ruled_out):
+    a, b = question.sides
+    explanation = why(sides[a], sides[b], question.point, names=(a, b), margin=margin)
+    if not (explanation.reasons or explanation.ruled_out):
         return ()
-    reasons = found.reasons or ("no examined cause differs and explains it",)
-    ruled_out = [f"not higher than on {a}: {', '.join(found.ruled_out)}"] if found.ruled_out else []
-    return tuple(f"{words[0].upper()}{words[1:]}." for words in (*reasons, *ruled_out))
+    reasons = explanation.reasons or ("no examined cause differs and explains it",)
+    ruled_out = (
+        [f"not higher than on {a}: {', '.join(explanation.ruled_out)}"] if explanation.ruled_out else []
+    )
+    return tuple(f"{reason[0].upper()}{reason[1:]}." for reason in (*reasons, *ruled_out))
 
 
-def told(
+def explain_each(
     comparisons: Sequence[Comparison], sides: Mapping[str, Sequence[Result]], margin: float
 ) -> Iterator[tuple[ComparedBenchmark, tuple[str, ...]]]:
     """Each question that there is something to say about, with its sentences."""
-    for asked in questions(comparisons):
-        if found := sentences(asked, sides, margin):
-            yield asked, found
+    for question in questions(comparisons):
+        if reasons := sentences(question, sides, margin):
+            yield question, reasons
 
 
 def plain(
@@ -49,5 +51,5 @@ def plain(
             "shape": q.point.shape,
             "why": [*why],
         }
-        for q, why in told(comparisons, sides, margin)
+        for q, why in explain_each(comparisons, sides, margin)
     ]

@@ -46,9 +46,9 @@ def by_operator(
     means  (operator, column) → seconds; absent if an operator is not among a column's longest
     """
     shown, texts = figures.column(list(means.values()), unit)
-    told = dict(zip(means, texts, strict=True))
+    text_of = dict(zip(means, texts, strict=True))
     longest: dict[str, float] = {}
     for (operator, _), seconds in means.items():
         longest[operator] = max(seconds, longest.get(operator, 0.0))
     ordered = sorted(longest, key=lambda operator: longest[operator], reverse=True)
-    return shown, [(name, *(told.get((name, column), NONE) for column in columns)) for name in ordered]
+    return shown, [(name, *(text_of.get((name, column), NONE) for column in columns)) for name in ordered]

@@ -28,7 +28,7 @@ _WIDTH = 32  # characters of a spark line
 def operators(means: Iterable[tuple[Point, float]]) -> Iterator[RenderableType]:
     """For each profiled benchmark, its operators in rows and its shapes in columns."""
     profiled = [(point, mean) for point, mean in means if OPERATOR in point.labels]
-    for group in gathered(profiled, lambda at: at[0].benchmark):
+    for group in gathered(profiled, lambda pair: pair[0].benchmark):
         columns = list(dict.fromkeys(_shape(point) for point, _ in group))
         figures_of = {(str(point.labels[OPERATOR]), _shape(point)): mean for point, mean in group}
         unit, rows = by_operator(figures_of, columns, group[0][0].unit)
@@ -52,21 +52,21 @@ def series(results: Sequence[Result]) -> Iterator[str]:
     """The newest run's series for every benchmark and shape."""
     newest = {place_of(r.run): r for r in results if r.counts}
     for place, result in sorted(newest.items()):
-        for one in result.reading.series:
-            if one.y:
-                yield f"  {place.benchmark} {place.shape} {figures.metric(one.name)}: {spark(one)}"
+        for curve in result.reading.series:
+            if curve.y:
+                yield f"  {place.benchmark} {place.shape} {figures.metric(curve.name)}: {spark(curve)}"
 
 
-def spark(of: Series) -> str:
+def spark(curve: Series) -> str:
     """First value, spark line and last value; a single value is shown as is."""
-    if len(of.y) == 1:
-        return f"{human(of.y[0], of.unit)}  ({of.x_name} {of.x[0]:g})"
-    y = thinned(of.y)
+    if len(curve.y) == 1:
+        return f"{human(curve.y[0], curve.unit)}  ({curve.x_name} {curve.x[0]:g})"
+    y = thinned(curve.y)
     low, high = min(y), max(y)
     height = (high - low) or 1.0
     bars = "".join(_BARS[round((value - low) / height * (len(_BARS) - 1))] for value in y)
-    x = f"{of.x_name} {of.x[0]:g} to {of.x[-1]:g}"
-    return f"{human(of.y[0], of.unit)} {bars} {human(of.y[-1], of.unit)}  ({x})"
+    x = f"{curve.x_name} {curve.x[0]:g} to {curve.x[-1]:g}"
+    return f"{human(curve.y[0], curve.unit)} {bars} {human(curve.y[-1], curve.unit)}  ({x})"
 
 
 def thinned(y: Sequence[float]) -> list[float]:
@@ -79,6 +79,7 @@ def thinned(y: Sequence[float]) -> list[float]:
 
 def confusions(results: Sequence[Result]) -> Iterator[str]:
     """The most frequent confusions in evaluations, for every benchmark, shape and setting."""
-    for found in evaluated(results):
-        place = f"{found.trial.benchmark} {found.trial.shape} {figures.labels(found.trial.varied)}".strip()
-        yield f"  {place} most confused: {'; '.join(most_confused(found.matrix))}"
+    for evaluation in evaluated(results):
+        trial = evaluation.trial
+        place = f"{trial.benchmark} {trial.shape} {figures.labels(trial.varied)}".strip()
+        yield f"  {place} most confused: {'; '.join(most_confused(evaluation.matrix))}"

@@ -17,23 +17,23 @@ from assay.view.terminal import shown
 MOST_TOGETHER = 4  # curves in one table
 
 
-def studies(found: Sequence[Study]) -> RenderableType:
+def studies(studies: Sequence[Study]) -> RenderableType:
     """Each curve in a sentence, the table of all, what follows from each, and then the doubts.
 
     With many curves, each is shown separately with its own table.
     """
-    apart = [[study] for study in found] if len(found) > MOST_TOGETHER else [found]
-    parts = [part for of in apart for part in (*_together(of), "")]
-    return Group(*parts, shown([verdicts.doubts_of_curves([study.curve for study in found])]))
+    apart = [[study] for study in studies] if len(studies) > MOST_TOGETHER else [studies]
+    parts = [part for group in apart for part in (*_curves_in_one_table(group), "")]
+    return Group(*parts, shown([verdicts.doubts_of_curves([study.curve for study in studies])]))
 
 
-def _together(found: Sequence[Study]) -> list[RenderableType]:
+def _curves_in_one_table(studies: Sequence[Study]) -> list[RenderableType]:
     parts: list[RenderableType] = []
-    for study in found:
-        parts += [_plain(scaling_words.heading(study), "bold"), _plain(scaling_words.lead(study)), ""]
-    parts.append(shown(verdicts.scaling([study.curve for study in found], doubted=False)))
-    for study in found:
-        parts += ["", _plain(scaling_words.heading(study), "bold"), _table(study)]
+    for study in studies:
+        parts += [_text(scaling_words.heading(study), "bold"), _text(scaling_words.lead(study)), ""]
+    parts.append(shown(verdicts.scaling([study.curve for study in studies], doubted=False)))
+    for study in studies:
+        parts += ["", _text(scaling_words.heading(study), "bold"), _table(study)]
         if study.doubts:
             parts.append(shown([Doubts(tuple((doubt, 0) for doubt in study.doubts), 0)]))
     return parts
@@ -44,12 +44,12 @@ def _table(study: Study) -> Table:
     table.add_column("name", style="dim", max_width=18, overflow="fold")
     table.add_column("words", overflow="fold")
     last = ""
-    for name, words in scaling_words.words(study):
-        table.add_row(_plain("" if name == last else name), _plain(words))
+    for name, text in scaling_words.list_conclusions(study):
+        table.add_row(_text("" if name == last else name), _text(text))
         last = name
     return table
 
 
-def _plain(words: str, style: str = "") -> Text:
+def _text(text: str, style: str = "") -> Text:
     """Text without markup; no control character from a log reaches the terminal."""
-    return Text("".join(c if c.isprintable() else "�" for c in words), style=style)
+    return Text("".join(c if c.isprintable() else "�" for c in text), style=style)

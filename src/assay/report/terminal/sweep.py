@@ -20,28 +20,28 @@ _MOST_ROWS = 24  # of the heat map; the page has no limit
 _SHADES = ((0.97, ""), (0.9, "yellow"), (0.75, "dark_orange"), (0.0, "bold red"))  # from this ratio up
 
 
-def crowd(what: str, found: Crowd) -> RenderableType:
+def crowd(what: str, crowd: Crowd) -> RenderableType:
     """One measurement of the nodes, or their changes, compared with each other."""
     table = columns("node", "of the median", "runs", "", title=what)
-    for standing in found.standings:
+    for standing in crowd.standings:
         verdict = Text("slow", style="bold red") if standing.slow else Text()
         table.add_row(standing.node, _shaded(standing.ratio), str(standing.runs), verdict)
-    return Group(table, *(Text(line) for line in sweep_words.about(found)), Text())
+    return Group(table, *(Text(line) for line in sweep_words.about(crowd)), Text())
 
 
-def changes(found: Sequence[BaselineChange], margin: float) -> RenderableType:
+def changes(changes: Sequence[BaselineChange], margin: float) -> RenderableType:
     """Each node compared with its own baseline."""
     table = columns("node", "of its baseline", "interval", "")
-    for change in found:
+    for change in changes:
         verdict = Text("slower", style="bold red") if change.slower else Text(change.reason)
         table.add_row(change.node, _shaded(change.ratio.value), figures.interval(change.ratio), verdict)
-    said = sweep_words.slower_than_before(margin)
-    return Group(table, Text(said), Text())
+    explanation = sweep_words.slower_than_before(margin)
+    return Group(table, Text(explanation), Text())
 
 
 def pairs(judged: Pairs) -> RenderableType:
     """The matrix as far as it fits, then what is slow in it and what remains unknown."""
-    ratios, found = judged.ratios, judged.blame
+    ratios, blame = judged.ratios, judged.blame
     nodes = in_order({node for pair in ratios for node in pair})
     parts: list[RenderableType] = []
     if len(nodes) <= _MOST_COLUMNS:
@@ -59,9 +59,9 @@ def pairs(judged: Pairs) -> RenderableType:
             f"slow {kind}: {sweep_words.name(kind, slow)}: {sweep_words.details(kind, slow, judged)}",
             style="bold red",
         )
-        for kind, slow in sweep_words.blamed(found)
+        for kind, slow in sweep_words.blamed(blame)
     ]
-    return Group(*parts, *(Text(f"unknown: {line}") for line in found.untold), Text())
+    return Group(*parts, *(Text(f"unknown: {line}") for line in blame.untold), Text())
 
 
 def columns(first: str, *headings: str, title: str | None = None) -> Table:
@@ -84,15 +84,15 @@ def _matrix(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> Table:
 def _triangle(nodes: Sequence[str], ratios: Mapping[Pair, float]) -> list[Text]:
     """Each pair once, in three characters; columns use the rows' numbers."""
     lines = []
-    for at, a in enumerate(nodes, start=1):
-        line = Text(f"{at:3}", no_wrap=True, overflow="ellipsis")
-        for b in nodes[: at - 1]:
+    for row, a in enumerate(nodes, start=1):
+        line = Text(f"{row:3}", no_wrap=True, overflow="ellipsis")
+        for b in nodes[: row - 1]:
             cell = _ratio(ratios, a, b)
             line.append(
                 "  ·" if cell is None else f"{min(100 * cell, 99):3.0f}", "" if cell is None else _style(cell)
             )
         lines.append(line.append(f" {a}"))
-    return [*lines, Text(" " * 3 + "".join(f"{at:3}" for at in range(1, len(nodes))), no_wrap=True)]
+    return [*lines, Text(" " * 3 + "".join(f"{column:3}" for column in range(1, len(nodes))), no_wrap=True)]
 
 
 def _ratio(ratios: Mapping[Pair, float], a: str, b: str) -> float | None:
