@@ -11,6 +11,6 @@ if TYPE_CHECKING:
     from assay.questions.attention import AttentionItem
 
 
-def document(found: Sequence[AttentionItem]) -> dict[str, Any]:
+def document(attention: Sequence[AttentionItem]) -> dict[str, Any]:
     """The document."""
-    return {"schema": "assay.attention/1", "attention": [to_plain(one) for one in found]}
+    return {"schema": "assay.attention/1", "attention": [to_plain(item) for item in attention]}

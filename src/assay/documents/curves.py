@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from assay.questions.scale import ScalingCurves
 
 
-def document(found: ScalingCurves) -> dict[str, Any]:
+def document(curves: ScalingCurves) -> dict[str, Any]:
     """The curves, and each again with its conclusions."""
-    plain = to_plain(found.studies)
+    plain = to_plain(curves.studies)
     return {
         "schema": "assay.scale/1",
         "curves": [study.pop("curve") for study in plain],

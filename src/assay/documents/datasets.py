@@ -33,12 +33,12 @@ def answer_document(answer: SqlAnswer) -> dict[str, Any]:
 
 def shares_document(count: int, shares: Sequence[ClassShare]) -> dict[str, Any]:
     """Classes over frames."""
-    return {"frames": count, "classes": [asdict(one) for one in shares]}
+    return {"frames": count, "classes": [asdict(share) for share in shares]}
 
 
 def drift_document(drifts: Sequence[SceneDrift]) -> dict[str, Any]:
     """Scenes, the farthest first."""
-    return {"scenes": [asdict(one) for one in drifts]}
+    return {"scenes": [asdict(drift) for drift in drifts]}
 
 
 def staging_document(done: Staging) -> dict[str, Any]:
@@ -48,9 +48,12 @@ def staging_document(done: Staging) -> dict[str, Any]:
 
 def sets_document(sets: Sequence[CachedSet]) -> dict[str, Any]:
     """What is in a cache."""
-    return {"sets": [asdict(one) for one in sets], "bytes": sum(one.bytes for one in sets)}
+    return {
+        "sets": [asdict(cached_set) for cached_set in sets],
+        "bytes": sum(cached_set.bytes for cached_set in sets),
+    }
 
 
-def check_document(found: DataCheck) -> dict[str, Any]:
+def check_document(check: DataCheck) -> dict[str, Any]:
     """What a check found."""
-    return asdict(found)
+    return asdict(check)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from assay.questions.show import RunDetails
 
 
-def document(found: RunDetails) -> Mapping[str, Any]:
+def document(details: RunDetails) -> Mapping[str, Any]:
     """The document, as its schema describes it."""
     return {
         "schema": "assay.show/1",
-        "reference": found.runs.reference,
-        "rankings": ranking_words.plain(found.rankings),
+        "reference": details.runs.reference,
+        "rankings": ranking_words.plain(details.rankings),
         "runs": [
             {
                 "id": r.run.id,
@@ -39,7 +39,7 @@ def document(found: RunDetails) -> Mapping[str, Any]:
                 "nodes": [to_plain(node) for node in r.run.nodes],
                 "provenance": None if r.provenance is None else to_plain(r.provenance)["nodes"],
             }
-            for r in found.runs.results
+            for r in details.runs.results
         ],
         "points": [
             {
@@ -49,10 +49,10 @@ def document(found: RunDetails) -> Mapping[str, Any]:
                 "spread": here.spread,
                 "values": here.group.values,
             }
-            for system in found.systems
+            for system in details.systems
             for here in system.points
         ],
-        "exchanges": [to_plain(curve) for system in found.systems for curve in system.exchanges],
-        "usage": [to_plain(one) for one in found.usage],
-        "doubts": [{**to_plain(doubt), "points": times} for doubt, times in found.doubts],
+        "exchanges": [to_plain(curve) for system in details.systems for curve in system.exchanges],
+        "usage": [to_plain(usage) for usage in details.usage],
+        "doubts": [{**to_plain(doubt), "points": times} for doubt, times in details.doubts],
     }

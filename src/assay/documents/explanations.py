@@ -19,9 +19,9 @@ def _doubt(code: str) -> dict[str, Any]:
     plain: dict[str, Any] = {"code": code, "severity": kind.severity, "means": kind.means}
     plain |= {"effect": kind.effect, "remedy": kind.remedy, "rates": kind.rates}
     if code in POWER:
-        found = POWER[code]
+        power = POWER[code]
         plain["detection"] = {
-            "false_alarm": dict(found.false_alarm),
-            "troubles": [{"trouble": name, "power": dict(power)} for name, power in found.troubles()],
+            "false_alarm": dict(power.false_alarm),
+            "troubles": [{"trouble": name, "power": dict(power)} for name, power in power.troubles()],
         }
     return plain

@@ -8,11 +8,11 @@ from typing import Any
 from assay.questions.feeds import FeedingResult
 
 
-def document(found: FeedingResult) -> dict[str, Any]:
+def document(result: FeedingResult) -> dict[str, Any]:
     """Supplies with demands, and costs of checkpoints."""
     return {
-        "feedings": [{**asdict(one), "at_least": one.at_least} for one in found.feedings],
-        "checkpoints": [asdict(one) for one in found.checkpoints],
-        "apart": list(found.apart),
-        "unread": list(found.unread),
+        "feedings": [{**asdict(feeding), "at_least": feeding.at_least} for feeding in result.feedings],
+        "checkpoints": [asdict(checkpoint) for checkpoint in result.checkpoints],
+        "apart": list(result.apart),
+        "unread": list(result.unread),
     }

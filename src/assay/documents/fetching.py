@@ -9,26 +9,26 @@ from typing import Any
 from assay.questions.fetch_telemetry import FetchedRun
 
 
-def document(found: Sequence[FetchedRun]) -> dict[str, Any]:
+def document(runs: Sequence[FetchedRun]) -> dict[str, Any]:
     """Each run with what was fetched, what is missing, and whether the sampler agrees."""
     return {
         "runs": [
             {
-                "run": one.run,
-                "stored": not one.why_not,
-                "why_not": one.why_not,
-                "samples": {"node": one.samples[0], "gpu": one.samples[1]},
-                "nodes": {"found": one.nodes[0], "all": one.nodes[1]},
-                "gpus": one.gpus,
-                "missing": dict(one.missing or {}),
-                "left_out": list(one.left_out),
+                "run": run.run,
+                "stored": not run.why_not,
+                "why_not": run.why_not,
+                "samples": {"node": run.samples[0], "gpu": run.samples[1]},
+                "nodes": {"found": run.nodes[0], "all": run.nodes[1]},
+                "gpus": run.gpus,
+                "missing": dict(run.missing or {}),
+                "left_out": list(run.left_out),
                 "agreement": None
-                if one.agreement is None
+                if run.agreement is None
                 else {
-                    "compared": one.agreement.compared,
-                    "differences": [asdict(each) for each in one.agreement.differences],
+                    "compared": run.agreement.compared,
+                    "differences": [asdict(difference) for difference in run.agreement.differences],
                 },
             }
-            for one in found
+            for run in runs
         ]
     }

@@ -13,7 +13,7 @@ def document(result: GoodputResult) -> dict[str, Any]:
     outcomes = sorted({attempt.outcome for attempt in result.attempts})
     return {
         "until": result.until,
-        "attempts": {name: sum(one.outcome == name for one in result.attempts) for name in outcomes},
+        "attempts": {name: sum(attempt.outcome == name for attempt in result.attempts) for name in outcomes},
         "goodput": None if result.share is None else asdict(result.share),
         "jobs": [asdict(size) for size in result.by_size],
         "node_failures": None if result.of_nodes is None else asdict(result.of_nodes),

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from assay.report.sentences.history import AnnotatedHistory, FactChange
 
 
-def document(metric: str, found: Sequence[AnnotatedHistory]) -> dict[str, Any]:
+def document(metric: str, histories: Sequence[AnnotatedHistory]) -> dict[str, Any]:
     """The document, as its schema describes it."""
-    return {"schema": "assay.history/1", "metric": metric, "histories": [_plain(one) for one in found]}
+    return {
+        "schema": "assay.history/1",
+        "metric": metric,
+        "histories": [_history_as_data(annotated) for annotated in histories],
+    }
 
 
-def _plain(one: AnnotatedHistory) -> dict[str, Any]:
-    history = one.history
+def _history_as_data(annotated: AnnotatedHistory) -> dict[str, Any]:
+    history = annotated.history
     return {
         "suite": history.suite,
         "system": history.system,
@@ -38,18 +42,21 @@ def _plain(one: AnnotatedHistory) -> dict[str, Any]:
                 "at": e.at if e.dated else None,
                 "value": e.value,
                 "runs": [r.run.id for r in e.results],
-                "slow_in_sweep": one.slow_in.get(e.session),
+                "slow_in_sweep": annotated.slow_in.get(e.session),
             }
             for e in history.entries
         ],
         "steps": [
-            _plain_step(one, step, changes) for step, changes in zip(history.steps, one.changes, strict=True)
+            _step_as_data(annotated, step, changes)
+            for step, changes in zip(history.steps, annotated.changes, strict=True)
         ],
     }
 
 
-def _plain_step(one: AnnotatedHistory, step: LevelShift, changes: Sequence[FactChange]) -> dict[str, Any]:
-    entries = one.history.entries
+def _step_as_data(
+    annotated: AnnotatedHistory, step: LevelShift, changes: Sequence[FactChange]
+) -> dict[str, Any]:
+    entries = annotated.history.entries
     return {
         "kind": step.kind,
         "after": entries[step.after].session,
@@ -58,6 +65,6 @@ def _plain_step(one: AnnotatedHistory, step: LevelShift, changes: Sequence[FactC
         "latest": entries[step.latest].session,
         "ratio": to_plain(step.ratio),
         "better": step.better,
-        "compared": [entry.session for entry in around(one.history, step)],
+        "compared": [entry.session for entry in around(annotated.history, step)],
         "changes": list(map(str, changes)),
     }

@@ -14,7 +14,7 @@ def document(cleaned: Sequence[Leftovers], others: Sequence[OtherSystem]) -> dic
     """The document, as its schema describes it."""
     return {
         "schema": "assay.clean/1",
-        "systems": [_system(one) for one in cleaned],
+        "systems": [_system(leftovers) for leftovers in cleaned],
         "not_looked_at": [asdict(other) for other in others],
     }
 

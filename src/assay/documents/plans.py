@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from assay.records import Trial
 
 
-def document(found: SuitePlan) -> dict[str, Any]:
+def document(suite_plan: SuitePlan) -> dict[str, Any]:
     """The whole plan: its trials, the looks of a run until decided, and how long it takes."""
-    durations = found.durations()
+    durations = suite_plan.durations()
     return {
         "schema": "assay.plan/1",
-        **without_secrets(found.plan),
-        "until": _until(found),
+        **without_secrets(suite_plan.plan),
+        "until": _until(suite_plan),
         "duration": {
             "systems": {name: to_plain(of_system) for name, of_system in durations.items()},
             "total": to_plain(total(durations.values())),
@@ -30,23 +30,25 @@ def document(found: SuitePlan) -> dict[str, Any]:
     }
 
 
-def trial_document(found: SuitePlan, trial: Trial, answers: Sequence[PartCheck] | None) -> dict[str, Any]:
+def trial_document(
+    suite_plan: SuitePlan, trial: Trial, answers: Sequence[PartCheck] | None
+) -> dict[str, Any]:
     """One trial and what it submits, with the platform's answer if it was asked."""
     document = {
         "schema": "assay.trial/1",
         "trial": without_secrets(trial),
-        "sends": to_plain(found.sent(trial)),
+        "sends": to_plain(suite_plan.sent(trial)),
     }
     return document if answers is None else document | {"platform_says": to_plain(answers)}
 
 
-def _until(found: SuitePlan) -> dict[str, Any] | None:
-    if found.limits is None:
+def _until(suite_plan: SuitePlan) -> dict[str, Any] | None:
+    if suite_plan.limits is None:
         return None
     return {
-        "max_repeats": found.limits.max_repeats,
-        "max_time_s": found.limits.max_time_s,
-        "looks": list(found.plan.looks),
-        "nominal_p": found.nominal_p,
-        "confidence": 1 - found.nominal_p,
+        "max_repeats": suite_plan.limits.max_repeats,
+        "max_time_s": suite_plan.limits.max_time_s,
+        "looks": list(suite_plan.plan.looks),
+        "nominal_p": suite_plan.nominal_p,
+        "confidence": 1 - suite_plan.nominal_p,
     }

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from assay.questions.push import Push
 
 
-def document(found: Push) -> dict[str, Any]:
+def document(push: Push) -> dict[str, Any]:
     """Each session that the server has now, and those that can't be sent."""
     return {
         "schema": "assay.push/1",
-        "sessions": [asdict(one) for one in found.sessions],
-        "left_out": [asdict(one) for one in found.left_out],
+        "sessions": [asdict(session) for session in push.sessions],
+        "left_out": [asdict(session) for session in push.left_out],
     }

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from assay.queue.requests import QueuedRun
 
 
-def document(found: RunQueue) -> dict[str, Any]:
+def document(queue: RunQueue) -> dict[str, Any]:
     """Every request, oldest first."""
     return {
         "schema": "assay.queue/1",
-        "has_worker": found.has_worker,
-        "runs": [run_document(one) for one in found.runs],
+        "has_worker": queue.has_worker,
+        "runs": [run_document(run) for run in queue.runs],
     }
 
 
-def run_document(one: QueuedRun) -> dict[str, Any]:
+def run_document(run: QueuedRun) -> dict[str, Any]:
     """One request and what became of it, without secrets."""
-    plain: dict[str, Any] = redact.redacted(to_plain(one))
+    plain: dict[str, Any] = redact.redacted(to_plain(run))
     return plain

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from assay.rundir.log_pages import LogMatches, LogPage
 
 
-def logs_document(found: RunLogs) -> dict[str, Any]:
+def logs_document(logs: RunLogs) -> dict[str, Any]:
     """Which logs there are."""
-    return {"schema": "assay.logs/1", **to_plain(found)}
+    return {"schema": "assay.logs/1", **to_plain(logs)}
 
 
 def page_document(page: LogPage) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def page_document(page: LogPage) -> dict[str, Any]:
     return {"schema": "assay.log/1", **to_plain(page), "next": following}
 
 
-def matches_document(found: LogMatches) -> dict[str, Any]:
+def matches_document(matches: LogMatches) -> dict[str, Any]:
     """Lines that match; `next` continues the search, null at the end."""
-    lines = [to_plain(line) for line in found.lines]
-    return {"schema": "assay.log-search/1", "lines": lines, "next": found.next_line}
+    lines = [to_plain(line) for line in matches.lines]
+    return {"schema": "assay.log-search/1", "lines": lines, "next": matches.next_line}

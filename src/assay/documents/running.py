@@ -8,11 +8,11 @@ from typing import Any
 from assay.monitor.live import LiveRun, LiveRuns
 
 
-def answer(found: LiveRuns) -> dict[str, Any]:
+def answer(live_runs: LiveRuns) -> dict[str, Any]:
     """Every running trial, and the sessions that can't be read."""
     return {
-        "running": [document(live) for live in found.running],
-        "unreadable": [str(problem) for problem in found.problems],
+        "running": [document(live) for live in live_runs.running],
+        "unreadable": [str(problem) for problem in live_runs.problems],
     }
 
 

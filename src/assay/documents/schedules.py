@@ -9,23 +9,23 @@ if TYPE_CHECKING:
     from assay.questions.schedule import Schedule
 
 
-def document(found: Schedule) -> dict[str, Any]:
+def document(schedule: Schedule) -> dict[str, Any]:
     """The files by name, and what to know before installing them."""
     return {
         "schema": "assay.schedule/1",
-        "form": found.form,
-        "files": {**found.files},
-        "notes": [*found.notes],
+        "form": schedule.form,
+        "files": {**schedule.files},
+        "notes": [*schedule.notes],
     }
 
 
-def idleness_document(found: NodeIdleness) -> dict[str, Any]:
+def idleness_document(idleness: NodeIdleness) -> dict[str, Any]:
     """Whether the machine is idle, and why not."""
     return {
         "schema": "assay.idle/1",
-        "idle": found.is_idle,
-        "busy_cores": found.busy_cores,
-        "cores": found.cores,
-        "gpus": found.gpus,
-        "reasons": [*found.reasons],
+        "idle": idleness.is_idle,
+        "busy_cores": idleness.busy_cores,
+        "cores": idleness.cores,
+        "gpus": idleness.gpus,
+        "reasons": [*idleness.reasons],
     }

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from assay.records import InferenceRun, TrainingRun
 
 
-def document(found: Scores, *, rules: bool) -> dict[str, Any]:
+def document(scores: Scores, *, rules: bool) -> dict[str, Any]:
     """The document, as its schema describes it."""
     return {
         "schema": "assay.score/1",
         "label": NOT_VERIFIED,
-        "sets": [_set(scored) for scored in found.sets],
-        "inference": [_inference(run, rules=rules) for run in found.inference],
+        "sets": [_set(scored) for scored in scores.sets],
+        "inference": [_inference(run, rules=rules) for run in scores.inference],
     }
 
 
@@ -96,7 +96,9 @@ def _inference(run: InferenceRun, *, rules: bool) -> dict[str, Any]:
         "score": asdict(run.score) if run.score else None,
         "figures": [asdict(figure) for figure in run.figures],
         "accuracy": _accuracy(run),
-        "settings": {key: said.value for key, said in run.stated.items() if key.startswith("effective_")},
+        "settings": {
+            key: setting.value for key, setting in run.stated.items() if key.startswith("effective_")
+        },
         "doubts": [asdict(doubt) for doubt in doubts_of_inference(run)],
     }
     if rules:

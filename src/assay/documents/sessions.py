@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from assay.run.interim_looks import Look
 
 
-def document(found: RunResult) -> dict[str, Any]:
+def document(run_result: RunResult) -> dict[str, Any]:
     """The output of `--json`."""
-    completed, contents = found.completed, found.contents
+    completed, contents = run_result.completed, run_result.contents
 
     return {
         "schema": "assay.run/1",
@@ -35,7 +35,7 @@ def document(found: RunResult) -> dict[str, Any]:
         ],
         "left": [trial.id for trial in completed.left],
         "comparisons": [to_plain(comparison) for comparison in contents.comparisons],
-        "slower": why_words.plain(found.primary, contents.sides, contents.margin),
+        "slower": why_words.plain(run_result.primary, contents.sides, contents.margin),
         "scaling": [to_plain(curve) for curve in contents.curves],
         "requirements": [to_plain(requirement) for requirement in contents.requirements],
         "doubts": [to_plain(doubt) for doubt in found.doubts],

@@ -13,37 +13,39 @@ if TYPE_CHECKING:
     from assay.questions.advise_stack import CandidateFigures, StackAdvice
 
 
-def document(found: StackAdvice) -> dict[str, Any]:
+def document(advice: StackAdvice) -> dict[str, Any]:
     """The advice with its reasons and both files."""
-    evidence, series = found.evidence, found.evidence.series
+    evidence, series = advice.evidence, advice.evidence.series
     return {
         "schema": "assay.stack-advice/1",
-        "goal": found.goal,
-        "decided": found.decided,
-        "hardware": hardware(found.hardware),
-        "chosen": None if found.chosen is None else found.chosen.stack.digest,
-        "whole": found.whole,
-        "settings": dict(found.settings),
-        "packages": [asdict(one) for one in found.packages],
+        "goal": advice.goal,
+        "decided": advice.decided,
+        "hardware": hardware(advice.hardware),
+        "chosen": None if advice.chosen is None else advice.chosen.stack.digest,
+        "whole": advice.whole,
+        "settings": dict(advice.settings),
+        "packages": [asdict(package) for package in advice.packages],
         "workload": None if series is None else series.workload.workload,
         "metric": None if series is None else series.metric.name,
         "series": None if series is None else series.title,
-        "indicator": None if found.indicator is None else prediction(found.indicator),
-        "indicators": [prediction(one) for one in found.indicators],
-        "candidates": [_candidate(one) for one in found.candidates],
+        "indicator": None if advice.indicator is None else prediction(advice.indicator),
+        "indicators": [prediction(indicator) for indicator in advice.indicators],
+        "candidates": [_candidate(candidate) for candidate in advice.candidates],
         "newest_measured": evidence.latest,
         "not_used": {"other_hardware": evidence.foreign, "stale": evidence.stale, "busy": evidence.busy},
-        "broken": [{"stack": software(one.stack), **observation(one)} for one in evidence.broken],
-        "known_failures": [observation(one) for one in found.known_failures],
-        "vulnerable": None if found.vulnerable is None else [asdict(one) for one in found.vulnerable],
-        "excluded": list(found.excluded),
-        "pylock": found.lock.pylock,
-        "requirements": found.requirements,
+        "broken": [{"stack": software(failure.stack), **observation(failure)} for failure in evidence.broken],
+        "known_failures": [observation(failure) for failure in advice.known_failures],
+        "vulnerable": None
+        if advice.vulnerable is None
+        else [asdict(advisory) for advisory in advice.vulnerable],
+        "excluded": list(advice.excluded),
+        "pylock": advice.lock.pylock,
+        "requirements": advice.requirements,
     }
 
 
-def _candidate(one: CandidateFigures) -> dict[str, Any]:
-    candidate = one.candidate
+def _candidate(figures: CandidateFigures) -> dict[str, Any]:
+    candidate = figures.candidate
     return {
         "stack": software(candidate.stack),
         "name": candidate.name,
@@ -53,9 +55,9 @@ def _candidate(one: CandidateFigures) -> dict[str, Any]:
         "level": asdict(candidate.level),
         "observations": [observation(seen) for seen in candidate.observations],
         "failures": [observation(seen) for seen in candidate.failures],
-        "size_bytes": one.size_bytes,
-        "newest_at": one.newest_at,
+        "size_bytes": figures.size_bytes,
+        "newest_at": figures.newest_at,
         "memory": None if candidate.memory is None else asdict(candidate.memory),
-        "advisories": one.advisories,
-        "on_front": one.on_front,
+        "advisories": figures.advisories,
+        "on_front": figures.on_front,
     }

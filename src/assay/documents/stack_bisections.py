@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from assay.stacks.bisecting.search import Culprit
 
 
-def document(found: BisectionResult) -> dict[str, Any]:
+def document(bisection: BisectionResult) -> dict[str, Any]:
     """The answer: every line that was bisected, the coarsest first."""
     return {
         "schema": "assay.stack-bisection/1",
-        "name": found.plan.name,
-        "ended": found.ended,
-        "decided": found.decided,
-        "error": found.error,
-        "changes": list(found.plan.names),
-        "fixed": [str(change) for change in found.plan.fixed],
-        "spent_s": found.spent_s,
-        "sessions": list(found.sessions),
-        "lines": [_line(one) for one in found.lines],
+        "name": bisection.plan.name,
+        "ended": bisection.ended,
+        "decided": bisection.decided,
+        "error": bisection.error,
+        "changes": list(bisection.plan.names),
+        "fixed": [str(change) for change in bisection.plan.fixed],
+        "spent_s": bisection.spent_s,
+        "sessions": list(bisection.sessions),
+        "lines": [_line(line) for line in bisection.lines],
     }
 
 
@@ -51,9 +51,9 @@ def _line(line: BisectedLine) -> dict[str, Any]:
         "ended": search.ended,
         "kind": search.kind,
         "too_busy": line.too_busy,
-        "culprits": [_culprit(line, one) for one in search.culprits],
+        "culprits": [_culprit(line, culprit) for culprit in search.culprits],
         "not_confirmed": None if search.doubtful is None else _culprit(line, search.doubtful),
-        "probabilities": {line.names[at]: p for at, p in search.probabilities.items()},
+        "probabilities": {line.names[index]: p for index, p in search.probabilities.items()},
         "bad_relative_to_good": _effect(search.whole),
         "bad_without_culprits": {"fails": reverted} if isinstance(reverted, bool) else _effect(reverted),
         "comparison": None if line.ends is None else to_plain(line.ends),
@@ -63,24 +63,24 @@ def _line(line: BisectedLine) -> dict[str, Any]:
     }
 
 
-def _culprit(line: BisectedLine, one: Culprit) -> dict[str, Any]:
+def _culprit(line: BisectedLine, culprit: Culprit) -> dict[str, Any]:
     return {
-        "changes": [line.names[at] for at in one.changes],
-        "probability": one.probability,
-        "built_again": _built_again(one.confirmed),
-        "good_with_it": {"fails": one.fails} if one.fails is not None else _effect(one.effect),
-        "explains": one.explains,
+        "changes": [line.names[index] for index in culprit.changes],
+        "probability": culprit.probability,
+        "built_again": _built_again(culprit.confirmed),
+        "good_with_it": {"fails": culprit.fails} if culprit.fails is not None else _effect(culprit.effect),
+        "explains": culprit.explains,
     }
 
 
-def _built_again(found: Confirmation | None) -> dict[str, Any] | None:
-    if found is None:
+def _built_again(confirmation: Confirmation | None) -> dict[str, Any] | None:
+    if confirmation is None:
         return None
     return {
-        "effect": _effect(found.effect),
-        "builds_of_each": found.builds,
-        "spread_of_builds": math.expm1(found.spread),
-        "confirmed": found.slower,
+        "effect": _effect(confirmation.effect),
+        "builds_of_each": confirmation.builds,
+        "spread_of_builds": math.expm1(confirmation.spread),
+        "confirmed": confirmation.slower,
     }
 
 
@@ -88,6 +88,6 @@ def _effect(effect: SpeedEffect | None) -> dict[str, float] | None:
     if effect is None:
         return None
     return {
-        name: math.exp(getattr(effect, of))
-        for name, of in (("ratio", "log"), ("low", "low"), ("high", "high"))
+        name: math.exp(getattr(effect, attribute))
+        for name, attribute in (("ratio", "log"), ("low", "low"), ("high", "high"))
     }

@@ -10,34 +10,34 @@ if TYPE_CHECKING:
     from assay.questions.explore_stacks import ExplorationResult, ExploredStack
 
 
-def document(found: ExplorationResult) -> dict[str, Any]:
+def document(exploration: ExplorationResult) -> dict[str, Any]:
     """The answer, with every candidate, the best first."""
     return {
         "schema": "assay.stack-exploration/1",
-        "name": found.name,
-        "incumbent": found.incumbent,
-        "best": None if found.best is None else found.best.name,
-        "build_only": found.build_only,
-        "margin": found.margin,
-        "ended": found.ended,
-        "possible": found.possible,
-        "spent_s": found.spent_s,
-        "sessions": list(found.sessions),
-        "candidates": [_candidate(one) for one in found.candidates],
+        "name": exploration.name,
+        "incumbent": exploration.incumbent,
+        "best": None if exploration.best is None else exploration.best.name,
+        "build_only": exploration.build_only,
+        "margin": exploration.margin,
+        "ended": exploration.ended,
+        "possible": exploration.possible,
+        "spent_s": exploration.spent_s,
+        "sessions": list(exploration.sessions),
+        "candidates": [_candidate(candidate) for candidate in exploration.candidates],
     }
 
 
-def _candidate(one: ExploredStack) -> dict[str, Any]:
+def _candidate(candidate: ExploredStack) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "values": dict(one.choice.values),
-        "changes": dict(one.changes),
-        "comparison": None if one.comparison is None else to_plain(one.comparison),
-        "blocks": one.blocks,
-        "dropped": one.dropped,
-        "failure": one.failure,
-        "why": one.why,
-        "log": one.log,
-        "same_as": one.same_as,
-        "lock": one.lock,
+        "name": candidate.name,
+        "values": dict(candidate.choice.values),
+        "changes": dict(candidate.changes),
+        "comparison": None if candidate.comparison is None else to_plain(candidate.comparison),
+        "blocks": candidate.blocks,
+        "dropped": candidate.dropped,
+        "failure": candidate.failure,
+        "why": candidate.why,
+        "log": candidate.log,
+        "same_as": candidate.same_as,
+        "lock": candidate.lock,
     }

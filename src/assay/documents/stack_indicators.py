@@ -13,28 +13,32 @@ if TYPE_CHECKING:
     from assay.stacks.predictions import IndicatorPrediction, MetricSeries
 
 
-def document(found: IndicatorListing) -> dict[str, Any]:
+def document(listing: IndicatorListing) -> dict[str, Any]:
     """Each indicator with each workload."""
     return {
         "schema": "assay.stack-indicators/1",
-        "predictions": [prediction(one) for one in found.predictions],
-        "indicators": list(found.indicators),
+        "predictions": [prediction(indicator_prediction) for indicator_prediction in listing.predictions],
+        "indicators": list(listing.indicators),
     }
 
 
-def prediction(one: IndicatorPrediction) -> dict[str, Any]:
+def prediction(indicator_prediction: IndicatorPrediction) -> dict[str, Any]:
     """One indicator with one workload: Kendall's rank correlation, its interval, and whether it is used."""
     return {
-        "hardware": hardware(one.workload.hardware),
-        "workload": _series(one.workload),
-        "indicator": _series(one.indicator),
-        "correlation": None if one.correlation is None else asdict(one.correlation),
-        "stacks": one.stacks,
-        "reliability": None if one.reliability is None else asdict(one.reliability),
-        "predicts": one.predicts,
-        "why_not": one.why_not,
+        "hardware": hardware(indicator_prediction.workload.hardware),
+        "workload": _series(indicator_prediction.workload),
+        "indicator": _series(indicator_prediction.indicator),
+        "correlation": None
+        if indicator_prediction.correlation is None
+        else asdict(indicator_prediction.correlation),
+        "stacks": indicator_prediction.stacks,
+        "reliability": None
+        if indicator_prediction.reliability is None
+        else asdict(indicator_prediction.reliability),
+        "predicts": indicator_prediction.predicts,
+        "why_not": indicator_prediction.why_not,
     }
 
 
-def _series(one: MetricSeries) -> dict[str, Any]:
-    return {"title": one.title, "workload": to_plain(one.workload), "metric": to_plain(one.metric)}
+def _series(series: MetricSeries) -> dict[str, Any]:
+    return {"title": series.title, "workload": to_plain(series.workload), "metric": to_plain(series.metric)}

@@ -14,34 +14,35 @@ if TYPE_CHECKING:
     from assay.stacks.known_effects import KnownEffect
 
 
-def listing(found: StackListing) -> dict[str, Any]:
+def listing(stack_listing: StackListing) -> dict[str, Any]:
     """Every stack with its number of observations."""
     return {
         "schema": "assay.stacks/1",
         "stacks": [
             {
-                "digest": one.stack.digest,
-                "title": one.title,
-                "sessions": one.sessions,
-                "newest_at": one.newest,
+                "digest": known_stack.stack.digest,
+                "title": known_stack.title,
+                "sessions": known_stack.sessions,
+                "newest_at": known_stack.newest,
                 "hardware": [
-                    hardware(h) for h in {o.hardware.digest: o.hardware for o in one.observations}.values()
+                    hardware(h)
+                    for h in {o.hardware.digest: o.hardware for o in known_stack.observations}.values()
                 ],
-                "failures": sorted({f.failure for f in one.failures if f.failure}),
-                "packages": dict(one.stack.packages),
+                "failures": sorted({f.failure for f in known_stack.failures if f.failure}),
+                "packages": dict(known_stack.stack.packages),
             }
-            for one in found.stacks
+            for known_stack in stack_listing.stacks
         ],
-        "left_out": dict(found.left_out),
+        "left_out": dict(stack_listing.left_out),
     }
 
 
-def details(found: KnownStack) -> dict[str, Any]:
+def details(known_stack: KnownStack) -> dict[str, Any]:
     """One stack with everything that was observed of it."""
     return {
         "schema": "assay.stack-details/1",
-        "stack": software(found.stack),
-        "title": found.title,
+        "stack": software(known_stack.stack),
+        "title": known_stack.title,
         "levels": [
             {
                 "hardware": hardware(level.hardware),
@@ -49,12 +50,12 @@ def details(found: KnownStack) -> dict[str, Any]:
                 "metric": to_plain(level.metric),
                 "primary": level.primary,
                 **asdict(level.level),
-                "doubts": [to_plain(doubt) for one in level.observations for doubt in one.doubts],
-                "observations": [observation(one) for one in level.observations],
+                "doubts": [to_plain(doubt) for seen in level.observations for doubt in seen.doubts],
+                "observations": [observation(seen) for seen in level.observations],
             }
-            for level in found.levels
+            for level in known_stack.levels
         ],
-        "failures": [observation(one) for one in found.failures],
+        "failures": [observation(failure) for failure in known_stack.failures],
     }
 
 
@@ -63,14 +64,14 @@ def software(stack: Stack) -> dict[str, Any]:
     return {"digest": stack.digest, **to_plain(stack)}
 
 
-def hardware(found: HardwareClass) -> dict[str, Any]:
+def hardware(hardware_class: HardwareClass) -> dict[str, Any]:
     """A hardware class with its digest."""
-    return {"digest": found.digest, **to_plain(found)}
+    return {"digest": hardware_class.digest, **to_plain(hardware_class)}
 
 
-def observation(one: Observation) -> dict[str, Any]:
+def observation(observation: Observation) -> dict[str, Any]:
     """One observation, without the stack, hardware and workload that it is listed under."""
-    plain: dict[str, Any] = to_plain(one)
+    plain: dict[str, Any] = to_plain(observation)
     return {
         name: value
         for name, value in plain.items()
@@ -78,30 +79,30 @@ def observation(one: Observation) -> dict[str, Any]:
     }
 
 
-def differences(found: StackDifferences) -> dict[str, Any]:
+def differences(stack_differences: StackDifferences) -> dict[str, Any]:
     """Two stacks' differences, with what is known of each."""
     return {
         "schema": "assay.stack-diff/1",
-        "verdict": found.verdict,
+        "verdict": stack_differences.verdict,
         **{
             name: {
                 "reference": side.reference,
                 "title": side.title,
                 "partial": side.partial,
                 "stack": software(side.stack),
-                "hardware": [hardware(one) for one in side.hardware],
-                "failures": [observation(one) for one in side.failures],
+                "hardware": [hardware(hardware_class) for hardware_class in side.hardware],
+                "failures": [observation(failure) for failure in side.failures],
             }
-            for name, side in (("a", found.a), ("b", found.b))
+            for name, side in (("a", stack_differences.a), ("b", stack_differences.b))
         },
-        "together": [effect(one) for one in found.together],
+        "together": [effect(known) for known in stack_differences.together],
         "changes": [
             {
-                **asdict(one.change),
-                "brings": [asdict(other) for other in one.brings],
-                "effects": [effect(known) for known in one.effects],
+                **asdict(change.change),
+                "brings": [asdict(other) for other in change.brings],
+                "effects": [effect(known) for known in change.effects],
             }
-            for one in found.changes
+            for change in stack_differences.changes
         ],
     }
 
@@ -110,7 +111,7 @@ def effect(known: KnownEffect) -> dict[str, Any]:
     """What is known of a change on one hardware class."""
     return {
         "comparison": to_plain(known.comparison),
-        "others": [asdict(one) for one in known.others],
+        "others": [asdict(other) for other in known.others],
         "hardware": hardware(known.hardware),
         "workload": to_plain(known.workload),
         "oldest_at": known.oldest,

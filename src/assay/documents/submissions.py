@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from assay.questions.submit import Submission
 
 
-def document(found: Submission, round_: str) -> dict[str, Any]:
+def document(submission: Submission, round_: str) -> dict[str, Any]:
     """The document, as its schema describes it."""
-    folder = found.folder
+    folder = submission.folder
     return {
         "schema": "assay.submission/1",
         "folder": str(folder.path),
@@ -30,5 +30,5 @@ def document(found: Submission, round_: str) -> dict[str, Any]:
             for d in folder.descriptions
         ],
         "without_code": list(folder.without_code),
-        "findings": [{"error": f.error, "text": f.text, "remedy": f.remedy} for f in found.findings],
+        "findings": [{"error": f.error, "text": f.text, "remedy": f.remedy} for f in submission.findings],
     }

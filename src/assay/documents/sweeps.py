@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from assay.questions.sweep import SweepResult
 
 
-def document(system: str, found: SweepResult) -> dict[str, Any]:
+def document(system: str, sweep: SweepResult) -> dict[str, Any]:
     """The output of `--json`; a number that does not exist is null."""
-    runs = found.runs
+    runs = sweep.runs
     return {
         "schema": "assay.sweep/1",
         "system": system,
         "sessions": [measured.session for measured in runs.measured],
         "complete": runs.complete,
         "left_out": [{"node": node, "why": why} for node, why in sorted(runs.left_out.items())],
-        **_verdicts(found.verdicts),
-        "keep_off": to_plain(found.keep_off),
+        **_verdicts(sweep.verdicts),
+        "keep_off": to_plain(sweep.keep_off),
         "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in runs.failures],
     }
 
@@ -37,15 +37,15 @@ def _verdicts(verdicts: SweepVerdicts) -> dict[str, Any]:
     return {
         "nodes": [
             {
-                "benchmark": one.point.benchmark,
-                "metric": one.point.metric,
-                "unit": one.point.unit,
-                "slow": one.slow,
-                "judged": one.judged,
-                "crowd": to_plain(one.crowd),
-                "changes": to_plain(one.changes),
+                "benchmark": measurement.point.benchmark,
+                "metric": measurement.point.metric,
+                "unit": measurement.point.unit,
+                "slow": measurement.slow,
+                "judged": measurement.judged,
+                "crowd": to_plain(measurement.crowd),
+                "changes": to_plain(measurement.changes),
             }
-            for one in verdicts.nodes
+            for measurement in verdicts.nodes
         ],
         "pairs": None if verdicts.pairs is None else _pairs_plain(verdicts.pairs),
         "rings": to_plain(verdicts.rings),

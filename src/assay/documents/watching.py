@@ -21,7 +21,7 @@ def document(watching: Watching) -> dict[str, Any]:
         "at_s": node.at_s,
         "node": {**node.values},
         "per_second": watching.speeds.get(None, {}),
-        "gpus": {gpu: {**one.values} for gpu, one in watching.latest.items() if gpu is not None},
+        "gpus": {gpu: {**sample.values} for gpu, sample in watching.latest.items() if gpu is not None},
         "events": [{"at_s": e.at_s, "gpu": e.gpu, "xid": e.xid, "words": e.words} for e in watching.events],
     }
 
@@ -30,24 +30,30 @@ def job_document(watched: WatchedJob) -> dict[str, Any]:
     """The newest samples of each node or pod, and why others have none."""
     return {
         "job": watched.job,
-        "places": {place: document(one) for place, one in watched.places.items() if None in one.latest},
+        "places": {
+            place: document(watching) for place, watching in watched.places.items() if None in watching.latest
+        },
         "failed": dict(watched.failed),
     }
 
 
 def job_summary(watched: WatchedJob | None) -> dict[str, Any]:
     """What is known of the whole time, by node or pod."""
-    return {"summary": {place: one.summary() for place, one in (watched.places if watched else {}).items()}}
+    return {
+        "summary": {
+            place: watching.summary() for place, watching in (watched.places if watched else {}).items()
+        }
+    }
 
 
-def flight_document(found: FlightRecord) -> dict[str, Any]:
+def flight_document(record: FlightRecord) -> dict[str, Any]:
     """What dumps of the flight recorder say."""
     return {
-        "ranks": found.ranks,
-        "stops": [asdict(stop) for stop in found.stops],
-        "stragglers": [asdict(one) for one in found.stragglers],
-        "timed": found.timed,
-        "judged": {group: _judged(verdict) for group, verdict in found.verdicts.items()},
+        "ranks": record.ranks,
+        "stops": [asdict(stop) for stop in record.stops],
+        "stragglers": [asdict(straggler) for straggler in record.stragglers],
+        "timed": record.timed,
+        "judged": {group: _judged(verdict) for group, verdict in record.verdicts.items()},
     }
 
 
@@ -64,8 +70,8 @@ def ras_document(watched: RasWatch) -> dict[str, Any]:
     """What NCCL reports of its communicators, and which ranks need a look."""
     return {
         "at_s": watched.at_s,
-        "communicators": [asdict(one) for one in watched.communicators],
-        "stalls": [asdict(one) for one in watched.stalls],
+        "communicators": [asdict(communicator) for communicator in watched.communicators],
+        "stalls": [asdict(stall) for stall in watched.stalls],
         "lost": {name: [asdict(rank) for rank in ranks] for name, ranks in watched.lost.items()},
         "failed": {name: [asdict(rank) for rank in ranks] for name, ranks in watched.failed.items()},
     }
@@ -93,6 +99,6 @@ def logs_document(logs: WatchedLogs) -> dict[str, Any]:
             for log in logs.logs
         ],
         "stop": None if logs.stop is None else asdict(logs.stop),
-        "stragglers": [asdict(one) for one in logs.ranks.slow],
+        "stragglers": [asdict(straggler) for straggler in logs.ranks.slow],
         "judged": _judged(logs.ranks),
     }

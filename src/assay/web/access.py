@@ -104,7 +104,7 @@ class Access:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        who = self._who(headers)
+        who = self._identify(headers)
         refused = self._refusal(scope, headers, who)
         if refused is not None:
             await refused(send)
@@ -116,7 +116,7 @@ class Access:
             await send(message)
 
         def may_read_on() -> bool:
-            return not self._rules.are_asked or self._who(headers) is not None
+            return not self._rules.are_asked or self._identify(headers) is not None
 
         asking, reading = ASKING.set(who), MAY_READ_ON.set(may_read_on)
         try:
@@ -125,14 +125,14 @@ class Access:
             ASKING.reset(asking)
             MAY_READ_ON.reset(reading)
 
-    def _who(self, headers: dict[str, str]) -> Identity | None:
+    def _identify(self, headers: dict[str, str]) -> Identity | None:
         rules = self._rules
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and (token := holder(rules.tokens, given.strip())) is not None:
+        scheme, _, credential = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and (token := holder(rules.tokens, credential.strip())) is not None:
             return self._identity(token.name, token.role, token.digest, is_page=False)
         cookie = _cookie_of(rules, headers.get("cookie", ""))
-        if (found := signed_in(rules, cookie)) is not None and cookie not in self._sign_outs:
-            return self._identity(found.name, found.role, found.digest, is_page=True)
+        if (signed_token := signed_in(rules, cookie)) is not None and cookie not in self._sign_outs:
+            return self._identity(signed_token.name, signed_token.role, signed_token.digest, is_page=True)
         user = headers.get(rules.user_header.lower(), "") if rules.user_header else ""
         if user:
             role: Role = "operator" if user in rules.operators else "reader"
@@ -177,8 +177,8 @@ class Access:
             self.failed(_client(scope), "a wrong token in a header")
         is_form = scope["method"] == "POST" and "authorization" not in headers
         if scope["path"].startswith(API) or not (is_form or scope["method"] in ("GET", "HEAD")):
-            words = "Send a token that this server knows, as `Authorization: Bearer TOKEN`."
-            return refusal(scope, 401, words, [(b"www-authenticate", b"Bearer")])
+            detail = "Send a token that this server knows, as `Authorization: Bearer TOKEN`."
+            return refusal(scope, 401, detail, [(b"www-authenticate", b"Bearer")])
         query = scope["query_string"].decode("latin-1")
         here = scope["path"] + (f"?{query}" if query else "")
         if is_form:  # back to the page that it is on
@@ -213,7 +213,7 @@ class _LastMinute:
             self._times.popitem(last=False)
 
     def _recent(self, client: str) -> list[float]:
-        return [at for at in self._times.get(client, []) if time.monotonic() - at < 60]
+        return [moment for moment in self._times.get(client, []) if time.monotonic() - moment < 60]
 
 
 def signed(token: Token, until: int) -> str:
@@ -222,17 +222,17 @@ def signed(token: Token, until: int) -> str:
     The random part makes each one different, so that signing out ends one and not the next. No character of
     it is one that a browser or library quotes.
     """
-    words = f"{token.name.encode().hex()}.{until}.{secrets.token_hex(8)}"
-    return f"{words}.{_signature(token, words)}"
+    content = f"{token.name.encode().hex()}.{until}.{secrets.token_hex(8)}"
+    return f"{content}.{_signature(token, content)}"
 
 
 def signed_in(rules: AccessRules, cookie: str) -> Token | None:
     """Whose cookie it is, by its value; None if it is forged or has ended."""
-    words, _, signature = cookie.rpartition(".")
-    name, _, rest = words.partition(".")
+    content, _, signature = cookie.rpartition(".")
+    name, _, rest = content.partition(".")
     until = rest.partition(".")[0]
-    token = next((one for one in rules.tokens if one.name.encode().hex() == name), None)
-    if token is None or not hmac.compare_digest(_signature(token, words).encode(), signature.encode()):
+    token = next((known for known in rules.tokens if known.name.encode().hex() == name), None)
+    if token is None or not hmac.compare_digest(_signature(token, content).encode(), signature.encode()):
         return None
     return token if until.isdecimal() and int(until) > time.time() else None
 
@@ -243,8 +243,8 @@ def _cookie_of(rules: AccessRules, cookies: str) -> str:
     return next((value for name, _, value in parts if name == rules.cookie), "")
 
 
-def _signature(token: Token, words: str) -> str:
-    return hmac.new(token.digest, f"cookie {words}".encode(), hashlib.sha256).hexdigest()
+def _signature(token: Token, content: str) -> str:
+    return hmac.new(token.digest, f"cookie {content}".encode(), hashlib.sha256).hexdigest()
 
 
 def _is_foreign(headers: dict[str, str]) -> bool:

@@ -158,8 +158,8 @@ def about_api(request: Request[Any, Any, Any]) -> Response[str]:
     paths = request.app.openapi_schema.to_schema()["paths"]
     operations = [
         (f"{method.upper()} {path}" if method != "get" else path, operation["summary"])
-        for path, one in paths.items()
-        for method, operation in one.items()
+        for path, by_method in paths.items()
+        for method, operation in by_method.items()
         if method in ("get", "post", "put")
     ]
     return page("api.html", here="/api", title="JSON API", operations=operations)
@@ -174,10 +174,10 @@ def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
 @get("/static/{digest:str}/{name:str}", sync_to_thread=False, include_in_schema=False)
 def static(digest: str, name: str) -> Response[bytes]:  # noqa: ARG001
     """A style sheet, a script or a picture of the site; the digest is there for caches."""
-    found = static_file(name)
-    if found is None:
+    file = static_file(name)
+    if file is None:
         raise NotFoundException("There is no such file.")
-    content, media_type = found
+    content, media_type = file
     headers = {"Cache-Control": f"public, max-age={CACHED_S}, immutable"}
     return Response(content, media_type=f"{media_type}; charset=utf-8", headers=headers)
 
@@ -188,10 +188,12 @@ def _assay_error(request: Request[Any, Any, Any], error: AssayError) -> Response
 
 
 def _http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
-    words = error.detail
+    detail = error.detail
     if isinstance(error.extra, list):  # what is wrong with the parameters of the address
-        words = "\n".join(f"{one.get('key', '')}: {one.get('message', '')}" for one in error.extra)
-    return _problem(request, error.status_code, words, error.headers or {})
+        detail = "\n".join(
+            f"{invalid.get('key', '')}: {invalid.get('message', '')}" for invalid in error.extra
+        )
+    return _problem(request, error.status_code, detail, error.headers or {})
 
 
 def _too_deep(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
@@ -206,13 +208,13 @@ def _own_error(request: Request[Any, Any, Any], error: Exception) -> Response[An
     return _problem(request, 500, "Assay failed to answer this; the server's log says why.", {})
 
 
-def _problem(request: Request[Any, Any, Any], status: int, words: str, headers: Any) -> Response[Any]:
+def _problem(request: Request[Any, Any, Any], status: int, detail: str, headers: Any) -> Response[Any]:
     """An error as a page, or as a problem document for the API."""
     if request.url.path.startswith(API):
         from assay import redact
 
-        plain = problem(status, redact.text(words))
+        plain = problem(status, redact.text(detail))
         return Response(plain, status_code=status, media_type=PROBLEM_TYPE, headers=headers)
-    made = page("error.html", status=status, title=HTTPStatus(status).phrase, lines=words.splitlines())
-    made.headers.update(headers)
-    return made
+    response = page("error.html", status=status, title=HTTPStatus(status).phrase, lines=detail.splitlines())
+    response.headers.update(headers)
+    return response

@@ -25,8 +25,8 @@ class Audit:
 
         What changes something is noted before as `requested`, so that nothing happens unrecorded.
         """
-        made = {"at": round(time.time(), 3), "who": who, "from": client, "what": what, "result": result}
-        line = json.dumps(redact.redacted({**made, **about}), ensure_ascii=True, allow_nan=False)
+        entry = {"at": round(time.time(), 3), "who": who, "from": client, "what": what, "result": result}
+        line = json.dumps(redact.redacted({**entry, **about}), ensure_ascii=True, allow_nan=False)
         make_directory(self.path.parent)
         append(self.path, f"{line}\n".encode())
         sync(self.path)
@@ -39,10 +39,10 @@ class Audit:
             size = file.seek(0, 2)
             file.seek(max(0, size - SHOWN_BYTES))
             lines = file.read().splitlines()[1 if size > SHOWN_BYTES else 0 :]
-        found = []
+        entries = []
         for line in lines[-most:]:
             try:
-                found.append(json.loads(line))
+                entries.append(json.loads(line))
             except ValueError:
                 continue
-        return found[::-1]
+        return entries[::-1]

@@ -63,10 +63,10 @@ async def command(
     if _ASKED.locked():
         raise BusyError("this server answers other commands now; ask again")
     async with _ASKED:
-        found: AnsweredCommand = await sync_to_thread(commands, word, columns, color, site.runs)
+        answered: AnsweredCommand = await sync_to_thread(commands, word, columns, color, site.runs)
     return {
         "schema": "assay.command/1",
-        "exit_code": found.exit_code,
-        "output": found.output,
-        "error": found.error,
+        "exit_code": answered.exit_code,
+        "output": answered.output,
+        "error": answered.error,
     }

@@ -60,15 +60,18 @@ class BoundedConnection(H11Protocol):
 
     def _make_room(self) -> None:
         waiting = [
-            one
-            for one in self.connections
-            if isinstance(one, BoundedConnection) and one is not self and one.waits
+            connection
+            for connection in self.connections
+            if isinstance(connection, BoundedConnection) and connection is not self and connection.waits
         ]
         if waiting:
-            of_address = Counter(one.client[0] for one in waiting if one.client)
+            of_address = Counter(connection.client[0] for connection in waiting if connection.client)
             last = max(
                 waiting,
-                key=lambda one: (of_address[one.client[0]] if one.client else 0, -one._began_at),
+                key=lambda connection: (
+                    of_address[connection.client[0]] if connection.client else 0,
+                    -connection._began_at,
+                ),
             )
             self.connections.discard(last)
             last.transport.abort()

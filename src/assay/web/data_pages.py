@@ -44,10 +44,12 @@ def data_set(site: Site, where: Name = None) -> Response[str]:
         count, shares = class_shares(condition, catalog=site.catalog)
         manifest = query_data(condition, catalog=site.catalog)
         pictures, why = frame_pictures(manifest, MOST_PICTURES)
-        bars = [NamedShare(one.name, one.share) for one in shares if one.frames][:MOST_BARS]
+        bars = [NamedShare(share.name, share.share) for share in shares if share.frames][:MOST_BARS]
         rows = tuple(
-            TableRow((one.name, one.column, f"{one.share:.3%}", f"{one.frames:,}", f"{one.largest:.2%}"))
-            for one in shares
+            TableRow(
+                (share.name, share.column, f"{share.share:.3%}", f"{share.frames:,}", f"{share.largest:.2%}")
+            )
+            for share in shares
         )
         return {
             "lead": f"{counted(count, 'frame')}, {human(float(manifest.bytes), 'B')}."
@@ -61,9 +63,9 @@ def data_set(site: Site, where: Name = None) -> Response[str]:
             "notes": [why] if why else [],
         }
 
-    words = [condition] if condition else []
+    arguments = [condition] if condition else []
     return form.answer(
         answer if site.catalog.is_file() else None,
-        command=command_line("data", "classes", *words, **options),
+        command=command_line("data", "classes", *arguments, **options),
         actions=[("As JSON", with_query("/api/v1/data/classes", where=condition))] * site.catalog.is_file(),
     )

@@ -41,7 +41,7 @@ def _tagged(start: Any, body: Any, known: bytes) -> Any:
         return body
     tag = b'"' + hashlib.sha256(body.get("body", b"")).hexdigest()[:32].encode() + b'"'
     start["headers"] = [*start.get("headers", []), (b"etag", tag)]
-    if tag not in [one.strip().removeprefix(b"W/") for one in known.split(b",")]:
+    if tag not in [sent_tag.strip().removeprefix(b"W/") for sent_tag in known.split(b",")]:
         return body
     start["status"] = 304
     start["headers"] = [

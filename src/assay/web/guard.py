@@ -70,9 +70,9 @@ class Guard:
             return
         refused = self._refused(scope)
         if refused is not None:
-            status, words = refused
+            status, detail = refused
             headers = [*_headers(), *([(b"allow", b"GET, HEAD")] if status == 405 else [])]
-            await refusal(scope, status, words, headers)(send)
+            await refusal(scope, status, detail, headers)(send)
             return
         is_head = scope["method"] == "HEAD"
         if is_head:
@@ -90,8 +90,8 @@ class Guard:
     def _refused(self, scope: Any) -> tuple[int, str] | None:
         host = next((v.decode("latin-1") for k, v in scope["headers"] if k == b"host"), "")
         if not self._is_own(host):
-            words = f"This server does not answer for the host {host!r}; --host NAME allows a name."
-            return 421, words
+            detail = f"This server does not answer for the host {host!r}; --host NAME allows a name."
+            return 421, detail
         if scope["method"] not in self._methods:
             more = "" if "POST" in self._methods else "; --allow and --tokens let it take more"
             return 405, f"This server takes {', '.join(sorted(self._methods))}{more}."

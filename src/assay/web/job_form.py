@@ -19,38 +19,38 @@ TEMPLATE = "start_template.html"
 Fields = Mapping[str, Sequence[str]]
 
 
-def request_of(file: Path, by: str, at: float, fields: Fields, *, is_template: bool) -> QueueRequest:
+def request_of(file: Path, by: str, moment: float, fields: Fields, *, is_template: bool) -> QueueRequest:
     """What the fields ask for. Raises InputError for what is no number."""
-    failed, new = bool(_one(fields, "failed")), bool(_one(fields, "new"))
+    failed, new = bool(_first_value(fields, "failed")), bool(_first_value(fields, "new"))
     if not is_template:
-        systems = tuple(one for one in fields.get("system", ()) if one)
-        decided = bool(_one(fields, "decided"))
+        systems = tuple(system for system in fields.get("system", ()) if system)
+        decided = bool(_first_value(fields, "decided"))
         most = _number(fields, "max_repeats") if decided else None
         return QueueRequest(
-            str(file), by, at, systems, failed=failed, new=new, decided=decided, max_repeats=most
+            str(file), by, moment, systems, failed=failed, new=new, decided=decided, max_repeats=most
         )
     labels = {n.removeprefix("label."): v[0].strip() for n, v in fields.items() if n.startswith("label.")}
     params = {n.removeprefix("param."): v[0].strip() for n, v in fields.items() if n.startswith("param.")}
     return QueueRequest(
-        str(file), by, at, failed=failed, new=new, template=True,
+        str(file), by, moment, failed=failed, new=new, template=True,
         labels={name: value for name, value in labels.items() if value},
-        params={name: _plain(value) for name, value in params.items() if value},
-        system=_one(fields, "system"), shape=_one(fields, "shape"),
+        params={name: _parse_scalar(value) for name, value in params.items() if value},
+        system=_first_value(fields, "system"), shape=_first_value(fields, "shape"),
         limit=_number(fields, "limit"), seed=_number(fields, "seed"),
     )  # fmt: skip
 
 
-def fields_of(wanted: QueueRequest, fields: Fields, runs: Path) -> tuple[list[str], dict[str, Any]]:
+def fields_of(request: QueueRequest, fields: Fields, runs: Path) -> tuple[list[str], dict[str, Any]]:
     """What is wrong, and the values of the form and of what would run."""
-    made = _template_fields(wanted, runs) if wanted.template else _suite_fields(wanted, runs)
-    return made[0], {"chosen": {name: list(values) for name, values in fields.items()}, **made[1]}
+    problems, values = _template_fields(request, runs) if request.template else _suite_fields(request, runs)
+    return problems, {"chosen": {name: list(chosen) for name, chosen in fields.items()}, **values}
 
 
-def _suite_fields(wanted: QueueRequest, runs: Path) -> tuple[list[str], dict[str, Any]]:
-    text = redact.redacted_yaml(read_whole(Path(wanted.file)).decode(errors="replace"))
+def _suite_fields(request: QueueRequest, runs: Path) -> tuple[list[str], dict[str, Any]]:
+    text = redact.redacted_yaml(read_whole(Path(request.file)).decode(errors="replace"))
     try:
-        whole = plan(wanted.file, runs=runs)
-        part = plan(wanted.file, system=wanted.systems, runs=runs) if wanted.systems else whole
+        whole = plan(request.file, runs=runs)
+        part = plan(request.file, system=request.systems, runs=runs) if request.systems else whole
     except InputError as error:
         return str(error).splitlines(), {"text": text, "systems": (), "trials": 0, "takes": ""}
     times = [seconds for _, seconds in part.durations_of_trials()]
@@ -61,17 +61,17 @@ def _suite_fields(wanted: QueueRequest, runs: Path) -> tuple[list[str], dict[str
     }  # fmt: skip
 
 
-def _template_fields(wanted: QueueRequest, runs: Path) -> tuple[list[str], dict[str, Any]]:
+def _template_fields(request: QueueRequest, runs: Path) -> tuple[list[str], dict[str, Any]]:
     try:
-        template = job_template(wanted.file)
+        template = job_template(request.file)
     except InputError as error:
         return str(error).splitlines(), {"filling": None, "job": None}
-    if not (wanted.labels or wanted.params or wanted.system):  # nothing was chosen yet
+    if not (request.labels or request.params or request.system):  # nothing was chosen yet
         return [], {"filling": template, "job": None}
     try:
         job = data_job(
-            wanted.file, labels=wanted.labels, params=wanted.params, system=wanted.system, shape=wanted.shape,
-            limit=wanted.limit, seed=wanted.seed, runs=runs,
+            request.file, labels=request.labels, params=request.params, system=request.system,
+            shape=request.shape, limit=request.limit, seed=request.seed, runs=runs,
         )  # fmt: skip
     except InputError as error:
         return str(error).splitlines(), {"filling": template, "job": None}
@@ -79,12 +79,12 @@ def _template_fields(wanted: QueueRequest, runs: Path) -> tuple[list[str], dict[
     return [], {"filling": template, "job": data_jobs.document(job), "text": text}
 
 
-def _one(fields: Fields, name: str) -> str | None:
+def _first_value(fields: Fields, name: str) -> str | None:
     return next((value.strip() for value in fields.get(name, ()) if value.strip()), None)
 
 
 def _number(fields: Fields, name: str) -> int | None:
-    text = _one(fields, name)
+    text = _first_value(fields, name)
     if text is None:
         return None
     if not text.isdecimal() or len(text) > 15:
@@ -92,7 +92,7 @@ def _number(fields: Fields, name: str) -> int | None:
     return int(text)
 
 
-def _plain(text: str) -> str | int | float | bool:
+def _parse_scalar(text: str) -> str | int | float | bool:
     """A parameter's value as YAML would read a plain one."""
     if text in ("true", "false"):
         return text == "true"

@@ -31,18 +31,20 @@ Words = Annotated[str, Parameter(min_length=1, max_length=LONGEST_WORDS)]
 def list_runs(site: Site, question: ListQuestion) -> Document:
     """One page; `next` is the address of the following one, null at the end."""
     if site.is_empty:
-        found = RowPage((), total=0, number=1, pages=1)
+        rows = RowPage((), total=0, number=1, pages=1)
     else:
         site.refresh()
-        found = question.rows(site.runs)
+        rows = question.rows(site.runs)
     return answer(
         {
             "schema": "assay.list/1",
-            "runs" if question.trials else "sets": [dict(row) for row in found.rows],
-            "total": found.total,
-            "page": found.number,
-            "pages": found.pages,
-            "next": question.at("/api/v1/runs", found.number + 1) if found.number < found.pages else None,
+            "runs" if question.trials else "sets": [dict(row) for row in rows.rows],
+            "total": rows.total,
+            "page": rows.number,
+            "pages": rows.pages,
+            "next": question.page_address("/api/v1/runs", rows.number + 1)
+            if rows.number < rows.pages
+            else None,
         }
     )
 
@@ -64,17 +66,19 @@ def report_runs(
     baseline: Name = None,
 ) -> Document:
     """Verdicts as sentences, with their doubts."""
-    made = report(run, margin=some(margin), baseline=some(baseline), with_identity=True, runs=site.runs)
-    return answer({"schema": "assay.report/1", **made.plain()})
+    runs_report = report(
+        run, margin=some(margin), baseline=some(baseline), with_identity=True, runs=site.runs
+    )
+    return answer({"schema": "assay.report/1", **runs_report.plain()})
 
 
 @answering("/sweep", "What is slow in a sweep, with the keys of `assay sweep --json`")
 def swept_session(site: Site, run: Required) -> Document:
     """Nodes, pairs and rings of a session of a sweep, judged as on its page."""
-    made = report(run, with_identity=True, runs=site.runs)
-    if isinstance(made.about, Contents):
+    session_report = report(run, with_identity=True, runs=site.runs)
+    if isinstance(session_report.about, Contents):
         raise InputError(f"{run}: not a sweep; ask for /api/v1/report")
-    return answer(sweeps.judged_document(run, made.about.verdicts))
+    return answer(sweeps.judged_document(run, session_report.about.verdicts))
 
 
 @answering("/top", "What runs now, like `assay top --json`")
@@ -114,8 +118,8 @@ def search_lines(
     site: Site, run: Required, log: Required, q: Words, line: Line = 1, attempt: Attempt = None
 ) -> Document:
     """At most 100 lines from this one on, whatever the case of the words."""
-    found = search_log(run, log, q, first=line, attempt=attempt, runs=site.runs)
-    return answer(log_documents.matches_document(found))
+    matches = search_log(run, log, q, first=line, attempt=attempt, runs=site.runs)
+    return answer(log_documents.matches_document(matches))
 
 
 def refuse_unknown(request: Request[Any, Any, Any]) -> None:
@@ -124,11 +128,15 @@ def refuse_unknown(request: Request[Any, Any, Any]) -> None:
     For a router whose paths are whole addresses.
     """
     operation = (request.app.openapi_schema.paths or {})[request.url.path.rstrip("/")].get
-    known = {one.name for one in (operation.parameters if operation else None) or () if hasattr(one, "name")}
+    known = {
+        parameter.name
+        for parameter in (operation.parameters if operation else None) or ()
+        if hasattr(parameter, "name")
+    }
     unknown = dict.fromkeys(name for name in request.query_params if name not in known)
     if unknown:
-        words = f"there is no such parameter; choose from {', '.join(sorted(known)) or 'none'}"
-        raise InputError([Problem(name, words) for name in unknown])
+        message = f"there is no such parameter; choose from {', '.join(sorted(known)) or 'none'}"
+        raise InputError([Problem(name, message) for name in unknown])
 
 
 ROUTES = Router(

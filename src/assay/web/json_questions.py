@@ -27,7 +27,7 @@ def metric_history(
     since: Name = None,
 ) -> Document:
     """Each history with its steps, and what changed there."""
-    found = history(
+    annotated = history(
         metric,
         suite=some(suite),
         benchmark=some(benchmark),
@@ -35,7 +35,7 @@ def metric_history(
         since=some(since),
         runs=site.runs,
     )
-    return answer(histories.document(metric, found))
+    return answer(histories.document(metric, annotated))
 
 
 @answering("/scale", "What more workers gain, like `assay scale --json`")

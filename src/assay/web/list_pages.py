@@ -61,23 +61,23 @@ def runs(site: Site, question: ListQuestion) -> Response[str]:
     if site.is_empty:
         return _no_runs(site, "/runs")
     site.refresh()
-    asked, by = question.asked, question.order
-    found = question.rows(site.runs)
+    criteria, order = question.criteria, question.order
+    rows = question.rows(site.runs)
     known = filters(runs=site.runs)
     return page(
         "runs.html",
         here="/runs",
         title="Runs",
-        found=found,
+        found=rows,
         trials=question.trials,
-        asked=asked,
-        narrowed=any(value for name, value in asked.items() if name not in ("q", "limit")),
-        fields=[(name, known[name], asked[name] or "") for name in known],
+        asked=criteria,
+        narrowed=any(value for name, value in criteria.items() if name not in ("q", "limit")),
+        fields=[(name, known[name], criteria[name] or "") for name in known],
         heads=[
-            _head(column, words, asked, by.column, descending=by.descending)
-            for column, words in _heads(trials=question.trials)
+            _head(column, heading, criteria, order.column, descending=order.descending)
+            for column, heading in _heads(trials=question.trials)
         ],
-        pages=page_links(found.number, found.pages, lambda at: question.at("/runs", at)),
+        pages=page_links(rows.number, rows.pages, lambda number: question.page_address("/runs", number)),
         trouble=site.trouble,
     )
 
@@ -90,14 +90,16 @@ def _heads(*, trials: bool) -> tuple[tuple[str, str], ...]:
     return RUN_HEADS if trials else SET_HEADS
 
 
-def _head(column: str, words: str, asked: Mapping[str, Any], by: str, *, descending: bool) -> dict[str, str]:
+def _head(
+    column: str, heading: str, criteria: Mapping[str, Any], sorted_by: str, *, descending: bool
+) -> dict[str, str]:
     """A column's heading: how it is sorted now, and the address that sorts by it, or turns the order."""
-    is_sorted = column == by
+    is_sorted = column == sorted_by
     turned = f"{'' if is_sorted and descending else '-'}{column}"
     state = ("descending" if descending else "ascending") if is_sorted else ""
     return {
-        "words": words,
+        "words": heading,
         "sorted": state,
-        "url": with_query("/runs", **asked, sort=turned),
+        "url": with_query("/runs", **criteria, sort=turned),
         "column": column,
     }

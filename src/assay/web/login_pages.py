@@ -36,7 +36,7 @@ async def sign_in(request: AnyRequest, rules: AccessRules, audit: Audit, gate: A
         return _form(403, following, "This server does not know this token.")
     await sync_to_thread(audit.note, token.name, client, "sign in", "done", role=token.role)
     value = signed(token, int(time.time()) + SIGNED_IN_S)
-    return _redirect(_own(following), [_cookie(rules, value, SIGNED_IN_S)])
+    return _redirect(_address_of_this_site(following), [_cookie(rules, value, SIGNED_IN_S)])
 
 
 @post("/logout", include_in_schema=False, status_code=200)
@@ -52,11 +52,16 @@ async def sign_out(request: AnyRequest, rules: AccessRules, audit: Audit, gate: 
 def _form(status: int, following: str, problem: str = "") -> Response[str]:
     who = ASKING.get()
     return page(
-        "login.html", status=status, title="Sign in", next=_own(following), problem=problem, signed_in=who
+        "login.html",
+        status=status,
+        title="Sign in",
+        next=_address_of_this_site(following),
+        problem=problem,
+        signed_in=who,
     )
 
 
-def _own(following: str) -> str:
+def _address_of_this_site(following: str) -> str:
     """An address of this site: what another site put there is not followed."""
     is_own = following.startswith("/") and not following.startswith(("//", "/\\")) and following.isprintable()
     return following if is_own else "/"

@@ -32,7 +32,7 @@ _PICTURES = {"png": "image/png", "svg": "image/svg+xml"}
 @get("/docs", sync_to_thread=True, include_in_schema=False)
 def manual() -> Response[str]:
     """Its first page."""
-    return _shown(START)
+    return _page_response(START)
 
 
 @get("/docs/{path:path}", sync_to_thread=True, include_in_schema=False)
@@ -41,12 +41,12 @@ def manual_page(path: str) -> Response[Any]:
     name = str(path).strip("/")
     kind = name.rpartition(".")[2]
     if kind not in _PICTURES:
-        return _shown(name)
+        return _page_response(name)
     headers = {"Cache-Control": f"public, max-age={CACHED_S // 365}"}
     return Response(_file(name).read_bytes(), media_type=_PICTURES[kind], headers=headers)
 
 
-def _shown(name: str) -> Response[str]:
+def _page_response(name: str) -> Response[str]:
     from markupsafe import Markup
 
     title, html = _rendered(name)
@@ -69,11 +69,11 @@ def _contents() -> Sequence[tuple[str, Sequence[tuple[str, str]]]]:
             title,
             [
                 (
-                    _text(one).partition("\n")[0].lstrip("# "),
-                    f"/docs/{folder}/{one.name}",
+                    _text(path).partition("\n")[0].lstrip("# "),
+                    f"/docs/{folder}/{path.name}",
                 )
-                for one in sorted((_root() / folder).iterdir(), key=lambda one: one.name)
-                if one.name.endswith(".md")
+                for path in sorted((_root() / folder).iterdir(), key=lambda path: path.name)
+                if path.name.endswith(".md")
             ],
         )
         for folder, title in _FOLDERS.items()
@@ -93,9 +93,9 @@ def _rendered(name: str) -> tuple[str, str]:
     if len(tokens) > 2 and tokens[0].tag == "h1":
         title = tokens[1].content
         tokens = tokens[3:]
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.type == "heading_open":
-            token.attrSet("id", _anchor(tokens[at + 1].content))
+            token.attrSet("id", _anchor(tokens[index + 1].content))
         elif token.type == "fence":
             token.info = ""
         for child in token.children or ():
@@ -152,10 +152,10 @@ def _file(name: str) -> Traversable:
     """A file of the documentation. Raises NotFoundException if there is none."""
     parts = name.split("/")
     wrong = any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts)
-    found: Traversable | None = None if wrong else _root().joinpath(*parts)
-    if found is None or not found.is_file():
+    file: Traversable | None = None if wrong else _root().joinpath(*parts)
+    if file is None or not file.is_file():
         raise NotFoundException(f"The documentation has no page {name}.")
-    return found
+    return file
 
 
 def _root() -> Traversable:

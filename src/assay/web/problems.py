@@ -23,10 +23,10 @@ def _described(*kinds: tuple[int, str]) -> dict[int, ResponseSpec]:
         status: ResponseSpec(
             ProblemDocument,
             generate_examples=False,
-            description=words,
+            description=description,
             media_type=PROBLEM_TYPE,
         )
-        for status, words in kinds
+        for status, description in kinds
     }
 
 

@@ -46,10 +46,10 @@ def listed(values: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(word for value in values or () for word in value.split())
 
 
-def page_links(number: int, pages: int, at: Callable[[int], str]) -> list[tuple[str, str]]:
+def page_links(number: int, pages: int, address_of: Callable[[int], str]) -> list[tuple[str, str]]:
     """Words and address of the other pages of a list, from page `number` of `pages`."""
-    before = [("First", at(1)), ("Previous", at(number - 1))] if number > 1 else []
-    after = [("Next", at(number + 1)), ("Last", at(pages))] if number < pages else []
+    before = [("First", address_of(1)), ("Previous", address_of(number - 1))] if number > 1 else []
+    after = [("Next", address_of(number + 1)), ("Last", address_of(pages))] if number < pages else []
     return before + after
 
 
@@ -66,7 +66,7 @@ class ListQuestion:
     trials: bool
     number: int
     limit: int
-    asked: Mapping[str, Any]
+    criteria: Mapping[str, Any]
     sort: str | None
 
     def rows(self, runs: Path) -> RowPage:
@@ -75,9 +75,9 @@ class ListQuestion:
             self.only, order=self.order, number=self.number, limit=self.limit, trials=self.trials, runs=runs
         )
 
-    def at(self, path: str, number: int) -> str:
+    def page_address(self, path: str, number: int) -> str:
         """The address of another page of the same list."""
-        return with_query(path, **self.asked, sort=self.sort, number=number)
+        return with_query(path, **self.criteria, sort=self.sort, number=number)
 
 
 def list_question(
@@ -100,7 +100,7 @@ def list_question(
         begin = None if some(since) is None else moment(since or "")
     except ValueError as error:
         raise InputError(f"since: {error}") from error
-    asked = {
+    criteria = {
         "suite": suite,
         "system": system,
         "workload": workload,
@@ -120,10 +120,10 @@ def list_question(
         since=begin,
         words=some(q),
     )
-    return ListQuestion(only, _order(sort), trials, number, limit, asked, sort)
+    return ListQuestion(only, _order(sort), trials, number, limit, criteria, sort)
 
 
 def _order(sort: str | None) -> SortOrder:
     """By a column, `-` before it for the largest first; by default, the newest first."""
-    wanted = some(sort) or "-created_at"
-    return SortOrder(wanted.removeprefix("-"), wanted.startswith("-"))
+    order = some(sort) or "-created_at"
+    return SortOrder(order.removeprefix("-"), order.startswith("-"))

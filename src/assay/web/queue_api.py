@@ -66,12 +66,12 @@ async def start(
 
     def added() -> dict[str, Any]:
         file, is_template = suite_in(place, data.suite)
-        wanted = QueueRequest(
+        queue_request = QueueRequest(
             str(file), who.name, time.time(), tuple(data.systems), failed=data.failed, new=data.new,
             decided=data.decided, max_repeats=data.max_repeats, template=is_template, labels=data.labels,
             params=data.params, system=data.system, shape=data.shape, limit=data.limit, seed=data.seed,
         )  # fmt: skip
-        return documents.run_document(enqueue(wanted, runs=site.runs))
+        return documents.run_document(enqueue(queue_request, runs=site.runs))
 
     _refuse_cookies(who.is_page)
     return await act(audit, request, who, "start", added, suite=data.suite)

@@ -39,13 +39,14 @@ def start(request: AnyRequest, site: Site, rules: AccessRules, suite: Name = Non
     frame: dict[str, Any] = {"here": "/start", "word": who.form_word()}
     if name is None:
         listed = [
-            (one, is_template, with_query("/start", suite=one)) for one, is_template in suites_in(place)
+            (listed_suite, is_template, with_query("/start", suite=listed_suite))
+            for listed_suite, is_template in suites_in(place)
         ]
         return page("start.html", **frame, title="Start a suite", suites=listed)
     file, is_template = suite_in(place, name)
     query = {key: request.query_params.getall(key) for key in request.query_params}
-    wanted = request_of(file, who.name, time.time(), query, is_template=is_template)
-    problems, shown = fields_of(wanted, query, site.runs)
+    queue_request = request_of(file, who.name, time.time(), query, is_template=is_template)
+    problems, shown = fields_of(queue_request, query, site.runs)
     frame |= {"title": name, "kicker": "Start", "suite": name, "problems": problems}
     return page(
         TEMPLATE if is_template else "start_suite.html", status=422 if problems else 200, **frame, **shown
@@ -61,11 +62,11 @@ async def add(request: AnyRequest, site: Site, rules: AccessRules, audit: Audit)
 
     def added() -> str:
         file, is_template = suite_in(place, name)
-        wanted = request_of(file, who.name, time.time(), fields, is_template=is_template)
-        return enqueue(wanted, runs=site.runs).id
+        queue_request = request_of(file, who.name, time.time(), fields, is_template=is_template)
+        return enqueue(queue_request, runs=site.runs).id
 
-    made = await act(audit, request, who, "start", added, suite=name)
-    return _see(f"/queue/{made}")
+    run_name = await act(audit, request, who, "start", added, suite=name)
+    return _see(f"/queue/{run_name}")
 
 
 @post("/queue/{name:str}/stop", include_in_schema=False, status_code=200)
@@ -82,24 +83,24 @@ async def repeat(
 ) -> Response[Any]:
     """Repeat the failed trials of what a run of the queue made."""
     who, _ = await form_of(request, "run")
-    made = await act(
+    run_name = await act(
         audit, request, who, "repeat failed",
         lambda: enqueue(repeated(site, rules, name, who), runs=site.runs).id, run=name,
     )  # fmt: skip
-    return _see(f"/queue/{made}")
+    return _see(f"/queue/{run_name}")
 
 
 @get("/queue", sync_to_thread=True, include_in_schema=False)
 def queued(site: Site) -> Response[str]:
     """What waits, runs and ended; the newest first."""
     start_worker(runs=site.runs)  # if a machine was restarted since
-    found = queue(runs=site.runs)
+    run_queue = queue(runs=site.runs)
     return page(
         "queue.html",
         here="/queue",
         title="Queue",
-        runs=found.runs[: -MOST_SHOWN - 1 : -1],
-        total=len(found.runs),
+        runs=run_queue.runs[: -MOST_SHOWN - 1 : -1],
+        total=len(run_queue.runs),
         command="assay queue list",
     )
 
@@ -109,18 +110,18 @@ def queued_run(site: Site, name: str) -> Response[str]:
     """One run of the queue: its state, what it printed, and what can be done."""
     directory, who = QueueDirectory(site.runs), ASKING.get()
     try:
-        found = directory.one(name)
+        run = directory.one(name)
     except InputError as error:
         raise NotFoundException(str(error)) from error
     may_act = who is not None and "run" in who.rights
     return page(
         "queued_run.html",
         kicker="Queue",
-        title=Path(found.request.file).parent.name + "/" + Path(found.request.file).name,
-        run=found,
+        title=Path(run.request.file).parent.name + "/" + Path(run.request.file).name,
+        run=run,
         lines=list(last_output(directory, name)),
         word=who.form_word() if may_act and who is not None else "",
-        failed=may_act and found.outcome is not None and can_be_repeated(found, runs=site.runs),
+        failed=may_act and run.outcome is not None and can_be_repeated(run, runs=site.runs),
     )
 
 

@@ -16,19 +16,19 @@ PROBLEM_TYPE = "application/problem+json"
 Header = tuple[bytes, bytes]
 
 
-def problem(status: int, words: str) -> dict[str, Any]:
+def problem(status: int, detail: str) -> dict[str, Any]:
     """The problem document, RFC 9457."""
-    return {"title": HTTPStatus(status).phrase, "status": status, "detail": words}
+    return {"title": HTTPStatus(status).phrase, "status": status, "detail": detail}
 
 
 def refusal(
-    scope: Any, status: int, words: str, headers: Sequence[Header] = ()
+    scope: Any, status: int, detail: str, headers: Sequence[Header] = ()
 ) -> Callable[[Send], Awaitable[None]]:
     """What sends it."""
     if scope["path"].startswith(API):
-        text, media_type = json.dumps(problem(status, words)), PROBLEM_TYPE.encode()
+        text, media_type = json.dumps(problem(status, detail)), PROBLEM_TYPE.encode()
     else:
-        text, media_type = words, b"text/plain; charset=utf-8"
+        text, media_type = detail, b"text/plain; charset=utf-8"
     content = text.encode("utf-8", errors="backslashreplace")
 
     async def answer(send: Send) -> None:

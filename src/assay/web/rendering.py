@@ -47,8 +47,8 @@ def session_url(reference: str) -> str:
 
 def log_url(run: str, log: str, *, attempt: int | None = None, line: int | None = None, q: str = "") -> str:
     """The page of a log; with a line, the one that begins shortly before it."""
-    asked: dict[str, Any] = {"attempt": attempt, "line": line, "q": q}
-    query = urlencode({name: value for name, value in asked.items() if value})
+    parameters: dict[str, Any] = {"attempt": attempt, "line": line, "q": q}
+    query = urlencode({name: value for name, value in parameters.items() if value})
     return (
         f"{session_url(run)}/logs/{quote(log, safe='')}"
         + f"?{query}" * bool(query)
@@ -61,14 +61,14 @@ def with_query(path: str, **values: Any) -> str:
     pairs: list[tuple[str, Any]] = []
     for name, value in values.items():
         several = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-        pairs += [(name, one) for one in several if one not in (None, "")]
+        pairs += [(name, entry) for entry in several if entry not in (None, "")]
     return path + (f"?{urlencode(pairs)}" if pairs else "")
 
 
 def static_file(name: str) -> tuple[bytes, str] | None:
     """A file of the site with its media type; None if there is none with this name."""
-    made = _files().get(name)
-    return None if made is None else (made, _TYPES[name.rpartition(".")[2]])
+    content = _files().get(name)
+    return None if content is None else (content, _TYPES[name.rpartition(".")[2]])
 
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -76,7 +76,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @cache
 def _files() -> dict[str, bytes]:
-    own = {one.name: one.read_bytes() for one in (files("assay.web") / "static").iterdir()}
+    own = {file.name: file.read_bytes() for file in (files("assay.web") / "static").iterdir()}
     texts = {
         "report.css": page_text("page.css"),
         "charts.js": page_text("page.js"),
@@ -92,8 +92,8 @@ def _static_url(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = environment(first="assay.web")
-    made.globals.update(
+    templates = environment(first="assay.web")
+    templates.globals.update(
         version=__version__,
         styles=[_static_url(name) for name in STYLES],
         static=cache(_static_url),
@@ -103,17 +103,17 @@ def _environment() -> Environment:
         doubts_url="/doubts",
         asking=ASKING.get,
     )
-    made.filters["when"] = _when
-    made.filters["took"] = lambda seconds: "" if seconds is None else human_seconds(seconds)
-    made.filters["size"] = lambda count: human(float(count), "B")
-    made.filters["printable"] = _printable
-    made.filters["breakable"] = _breakable
-    made.filters["tail"] = lambda path: "/".join(path.split("/")[-2:])
-    return made
+    templates.filters["when"] = _format_time
+    templates.filters["took"] = lambda seconds: "" if seconds is None else human_seconds(seconds)
+    templates.filters["size"] = lambda count: human(float(count), "B")
+    templates.filters["printable"] = _printable
+    templates.filters["breakable"] = _breakable
+    templates.filters["tail"] = lambda path: "/".join(path.split("/")[-2:])
+    return templates
 
 
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+def _format_time(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _breakable(name: str) -> Any:

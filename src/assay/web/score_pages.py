@@ -42,20 +42,24 @@ def folders(site: Site) -> Response[str]:
 @get("/scores/{folder:str}", sync_to_thread=True, include_in_schema=False)
 def scores(site: Site, folder: str, q: Name = None, number: PageNumber = 1) -> Response[str]:
     """The sets of a folder with their scores, a page at a time, like `assay score`."""
-    path, words = _folder(site, folder), some(q)
-    found = score_page(path, words=words or "", number=number)
+    path, search = _folder(site, folder), some(q)
+    sets_page = score_page(path, words=search or "", number=number)
     here = _url(folder)
-    short = dict(zip(found.names, _short(found.names), strict=True))
+    short = dict(zip(sets_page.names, _short(sets_page.names), strict=True))
     return page(
         "scores.html",
         here="/scores",
         kicker="MLPerf scores",
         title=folder,
         form_here=here,
-        q=words or "",
-        found=found,
-        rows=[_row(_url(folder, one.name), short[one.name], one) for one in found.sets],
-        pages=page_links(found.number, found.pages, lambda at: with_query(here, q=words, number=at)),
+        q=search or "",
+        found=sets_page,
+        rows=[_row(_url(folder, scored.name), short[scored.name], scored) for scored in sets_page.sets],
+        pages=page_links(
+            sets_page.number,
+            sets_page.pages,
+            lambda page_number: with_query(here, q=search, number=page_number),
+        ),
         command=command_line("score", str(path)),
         actions=[("All folders", "/scores"), ("As JSON", with_query("/api/v1/scores", folder=folder))],
     )
@@ -66,17 +70,17 @@ def scored_set(site: Site, folder: str, name: str) -> Response[str]:
     """A set with its score, its runs and its doubts."""
     path, name = _folder(site, folder), name.removeprefix("/")
     try:
-        one, directory = score_set(path, name)
+        scored, directory = score_set(path, name)
     except InputError as error:
         raise NotFoundException(str(error)) from error
     return page(
         "question.html",
         here="/scores",
-        kicker=" · ".join(filter(None, (one.benchmark, one.round, one.system))),
+        kicker=" · ".join(filter(None, (scored.benchmark, scored.round, scored.system))),
         title=name,
-        lead=f"{verdict(one).capitalize()}.",
-        tables=[Table("Runs", _COLUMNS, (TableBody("", tuple(map(_run, one.runs))),), frozenset({0, 1}))],
-        notes=[f"{doubt.code}: {doubt.evidence}. {doubt.remedy}." for doubt in one.doubts],
+        lead=f"{verdict(scored).capitalize()}.",
+        tables=[Table("Runs", _COLUMNS, (TableBody("", tuple(map(_run, scored.runs))),), frozenset({0, 1}))],
+        notes=[f"{doubt.code}: {doubt.evidence}. {doubt.remedy}." for doubt in scored.doubts],
         command=command_line("score", str(directory)),
         actions=[("All sets", _url(folder))],
     )
@@ -100,18 +104,18 @@ def _short(names: Sequence[str]) -> list[str]:
     return [str(path.relative_to(shared)) for path in paths]
 
 
-def _row(url: str, name: str, one: Any) -> dict[str, Any]:
-    score = one.score
+def _row(url: str, name: str, scored: Any) -> dict[str, Any]:
+    score = scored.score
     return {
         "url": url,
         "name": name,
         "score": _figure(score.minutes, ".3f"),
-        "scaled": _figure(score.scaled if one.scaling_factor != 1 else None, ".3f"),
+        "scaled": _figure(score.scaled if scored.scaling_factor != 1 else None, ".3f"),
         "mean": _figure(score.mean, ".3f"),
         "converged": f"{score.converged} of {score.runs}",
-        "benchmark": one.benchmark or "unknown",
-        "round": one.round or "unknown",
-        "doubts": tuple(dict.fromkeys(doubt.code for doubt in one.doubts)),
+        "benchmark": scored.benchmark or "unknown",
+        "round": scored.round or "unknown",
+        "doubts": tuple(dict.fromkeys(doubt.code for doubt in scored.doubts)),
     }
 
 

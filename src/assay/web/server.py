@@ -143,13 +143,13 @@ def _parts(address: str) -> tuple[str, int]:
 def _listen(host: str, port: int, address: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        made = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise HostError(
             f"can't listen on {address}: {error.strerror or error}; choose another one with --listen"
         ) from error
-    made.set_inheritable(True)
-    return made
+    listener.set_inheritable(True)
+    return listener
 
 
 def _check(certificate: Certificate | None) -> None:
@@ -161,8 +161,8 @@ def _check(certificate: Certificate | None) -> None:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate.file, certificate.key)
     except OSError as error:  # ssl.SSLError is one
-        words = f"{certificate.file} and {certificate.key}: not a certificate and its key in PEM ({error})"
-        raise InputError(words) from error
+        message = f"{certificate.file} and {certificate.key}: not a certificate and its key in PEM ({error})"
+        raise InputError(message) from error
 
 
 def _warm_up(site: Site) -> None:

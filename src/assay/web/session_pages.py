@@ -43,9 +43,11 @@ def session(
     """The report of a session, in the frame of the site."""
     name = f"{suite}/{session}"
     _must_exist(site.runs, name)
-    made = report(name, margin=some(margin), baseline=some(baseline), with_identity=True, runs=site.runs)
-    words = {"--margin": some(margin), "--baseline": some(baseline)}
-    about = made.about
+    session_report = report(
+        name, margin=some(margin), baseline=some(baseline), with_identity=True, runs=site.runs
+    )
+    options = {"--margin": some(margin), "--baseline": some(baseline)}
+    about = session_report.about
     shown = report_values(about) if isinstance(about, Contents) else _sweep_values(about, suite)
     data = "show" if isinstance(about, Contents) else "sweep"
     is_open = Session(site.runs / name).header.finished_at is None
@@ -55,7 +57,7 @@ def session(
         | {
             "title": name,
             "kicker": shown["kicker"].replace("Assay report", "Session"),
-            "command": command_line("report", name, **words),
+            "command": command_line("report", name, **options),
             "actions": [
                 ("Compare with another", with_query("/compare", a=name)),
                 ("Its runs", with_query("/runs", suite=suite, q=session, trials="true")),
@@ -86,29 +88,29 @@ def _sweep_values(swept: SweepReport, suite: str) -> dict[str, Any]:
     hosts = swept.verdicts.hosts
     histories = [
         (
-            f"{one.point.benchmark} {figures.metric(one.point.metric)}",
+            f"{measurement.point.benchmark} {figures.metric(measurement.point.metric)}",
             [
                 (
                     hosts[node.node][0],
                     with_query(
-                        "/history", metric=one.point.metric, suite=suite, benchmark=one.point.benchmark,
-                        system=node.node,
+                        "/history", metric=measurement.point.metric, suite=suite,
+                        benchmark=measurement.point.benchmark, system=node.node,
                     ),
                 )
-                for node in one.crowd.standings[:MOST_NODES]
+                for node in measurement.crowd.standings[:MOST_NODES]
             ],
         )
-        for one in swept.verdicts.nodes
+        for measurement in swept.verdicts.nodes
     ]  # fmt: skip
     shown = sweep_page.values(swept)
     sections = [*shown["sections"], *[("histories", "Each node over sweeps")] * bool(histories)]
     return shown | {"histories": histories, "sections": sections}
 
 
-def command_line(*words: str, **options: str | None) -> str:
+def command_line(*arguments: str, **options: str | None) -> str:
     """The command that answers the same, quoted for a shell."""
-    given = [part for name, value in options.items() if value for part in (name, value)]
-    return shlex.join(["assay", *words, *given])
+    given_options = [part for name, value in options.items() if value for part in (name, value)]
+    return shlex.join(["assay", *arguments, *given_options])
 
 
 @get("/sessions/{suite:str}/{session:str}/{trial:str}", sync_to_thread=True, include_in_schema=False)
@@ -159,7 +161,8 @@ def _nodes(details: RunDetails) -> list[tuple[str, Mapping[str, Any]]]:
     provenance = details.runs.results[0].provenance
     tables = () if provenance is None else provenance.nodes
     return [
-        (str(table.get("host", f"node {at}")), dict(sorted(table.items()))) for at, table in enumerate(tables)
+        (str(table.get("host", f"node {index}")), dict(sorted(table.items())))
+        for index, table in enumerate(tables)
     ]
 
 
@@ -180,7 +183,7 @@ def log(
     around: Name = None,
 ) -> Response[str]:
     """Lines of a log, or those that contain the words; a long line that was searched, around its words."""
-    name, words = f"{suite}/{session}/{trial}", some(q)
+    name, search = f"{suite}/{session}/{trial}", some(q)
     _must_exist(site.runs, name)
     here = session_url(f"{name}/logs/{log}")
     logs = run_logs(name, attempt=attempt, runs=site.runs)
@@ -190,30 +193,34 @@ def log(
     shown: dict[str, Any] = {
         "title": log,
         "kicker": f"Log of {name}, attempt {logs.attempt}",
-        "q": words or "",
+        "q": search or "",
         "attempt": attempt,
         "here": here,
     }
     actions = [("Its run", with_query(session_url(name), attempt=attempt))]
 
-    def at(number: int | None, **more: Any) -> str:
+    def address_of(number: int | None, **more: Any) -> str:
         return with_query(here, attempt=attempt, line=number, **more)
 
-    if words is not None:
-        found = search_log(name, log, words, first=line, attempt=attempt, runs=site.runs)
-        pages = [] if found.next_line is None else [("Search on", at(found.next_line, q=words))]
+    if search is not None:
+        matches = search_log(name, log, search, first=line, attempt=attempt, runs=site.runs)
+        pages = [] if matches.next_line is None else [("Search on", address_of(matches.next_line, q=search))]
         return page(
-            "log.html", **shown, actions=actions, pages=pages, found=found,
+            "log.html", **shown, actions=actions, pages=pages, found=matches,
             lines=[
-                (one, f"{at(one.number, around=words * one.is_part)}#L{one.number}", _parts(one, words))
-                for one in found.lines
+                (
+                    match,
+                    f"{address_of(match.number, around=search * match.is_part)}#L{match.number}",
+                    _parts(match, search),
+                )
+                for match in matches.lines
             ],
         )  # fmt: skip
     part = read_log(name, log, first=first, attempt=attempt, runs=site.runs)
     opened: dict[int, ShownLine] = {}
     if (hit := some(around)) is not None:
         hits = search_log(name, log, hit, first=line, most=1, attempt=attempt, runs=site.runs)
-        opened = {one.number: (one, _parts(one, hit)) for one in hits.lines}
+        opened = {match.number: (match, _parts(match, hit)) for match in hits.lines}
     last = part.lines[-1].number if part.lines else 0
     begin = part.lines[0].number if part.lines else 1
     ends = (
@@ -224,18 +231,20 @@ def log(
     )
     return page(
         "log.html", **shown, actions=actions, part=part,
-        pages=[(words, at(number)) for words, number, is_there in ends if is_there],
+        pages=[(label, address_of(number)) for label, number, is_there in ends if is_there],
         lines=[
-            (text, f"{at(text.number)}#L{text.number}", parts)
-            for text, parts in (opened.get(one.number, (one, [(one.text, False)])) for one in part.lines)
+            (text, f"{address_of(text.number)}#L{text.number}", parts)
+            for text, parts in (
+                opened.get(whole.number, (whole, [(whole.text, False)])) for whole in part.lines
+            )
         ],
     )  # fmt: skip
 
 
-def _parts(line: LogLine, words: str) -> list[tuple[str, bool]]:
+def _parts(line: LogLine, search: str) -> list[tuple[str, bool]]:
     """The line split at what was searched for; whether a part is that."""
-    parts = re.split(f"({re.escape(words)})", line.text, flags=re.IGNORECASE)
-    return [(part, at % 2 == 1) for at, part in enumerate(parts)]
+    parts = re.split(f"({re.escape(search)})", line.text, flags=re.IGNORECASE)
+    return [(part, index % 2 == 1) for index, part in enumerate(parts)]
 
 
 def _must_exist(runs_dir: Path, name: str) -> None:

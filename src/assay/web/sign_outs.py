@@ -33,11 +33,13 @@ class SignOuts:
     def add(self, cookie: str, until: float) -> None:
         """Remember a cookie; where the file can't be written, until this server ends, which is logged."""
         now = time.time()
-        self._here = {one: end for one, end in self._here.items() if end > now} | {_digest(cookie): until}
+        self._here = {digest: end for digest, end in self._here.items() if end > now} | {
+            _digest(cookie): until
+        }
         try:
             make_directory(self._path.parent)
             with locked(self._path.with_suffix(".lock"), "the list of who signed out", wait_s=_WAIT_S):
-                kept = {one: end for one, end in self._read().items() if end > now} | self._here
+                kept = {digest: end for digest, end in self._read().items() if end > now} | self._here
                 write_atomic(self._path, json.dumps(kept).encode())
         except (HostError, BusyError) as error:
             _log.warning("%s; once this server is restarted, the cookie is taken again", error)

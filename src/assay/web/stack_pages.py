@@ -42,17 +42,17 @@ def stacks(site: Site, package: Name = None, workload: Name = None) -> Response[
     )
 
     def answer() -> Mapping[str, Any]:
-        found = list_stacks(package=only["package"], workload=only["workload"], runs=site.runs)
+        listing = list_stacks(package=only["package"], workload=only["workload"], runs=site.runs)
         rows = [
-            (f"{one.stack.digest[:SHORT]}, {when(one.newest)}, {counted(one.sessions, 'session')}"
-             f": {one.title or 'unknown packages'}", f"/stacks/{one.stack.digest}")
-            for one in found.stacks
+            (f"{known.stack.digest[:SHORT]}, {when(known.newest)}, {counted(known.sessions, 'session')}"
+             f": {known.title or 'unknown packages'}", f"/stacks/{known.stack.digest}")
+            for known in listing.stacks
         ]  # fmt: skip
         return {
             "lead": "" if rows else "No run has observed such a stack.",
             "links": rows,
             "links_title": counted(len(rows), "stack"),
-            "notes": [f"{counted(n, 'run')} left out: {why}." for why, n in sorted(found.left_out.items())],
+            "notes": [f"{counted(n, 'run')} left out: {why}." for why, n in sorted(listing.left_out.items())],
         }
 
     return form.answer(
@@ -66,61 +66,70 @@ def stacks(site: Site, package: Name = None, workload: Name = None) -> Response[
 def stack(site: Site, digest: str) -> Response[str]:
     """One stack: its figures with their sessions, its failures, its packages, like `assay stack show`."""
     try:
-        found = show_stack(digest, runs=site.runs)
+        known_stack = show_stack(digest, runs=site.runs)
     except InputError as error:
         raise NotFoundException(str(error)) from error
     return page(
         "question.html",
         here="/stacks",
         kicker="Software stack",
-        title=found.title or found.stack.digest[:SHORT],
-        about=[("Digest", found.stack.digest), ("Sessions", str(found.sessions))],
-        tables=_tables(found),
-        links=sessions_observed(site.runs, found),
+        title=known_stack.title or known_stack.stack.digest[:SHORT],
+        about=[("Digest", known_stack.stack.digest), ("Sessions", str(known_stack.sessions))],
+        tables=_tables(known_stack),
+        links=sessions_observed(site.runs, known_stack),
         links_title="Where it was observed",
-        command=command_line("stack", "show", found.stack.digest[:SHORT]),
+        command=command_line("stack", "show", known_stack.stack.digest[:SHORT]),
         actions=[
             ("All stacks", "/stacks"),
-            ("As JSON", with_query("/api/v1/stack", stack=found.stack.digest)),
+            ("As JSON", with_query("/api/v1/stack", stack=known_stack.stack.digest)),
         ],
     )
 
 
-def _tables(found: KnownStack) -> list[Table]:
-    rows = tuple(map(_level, sorted(found.levels, key=lambda one: not one.primary)))
-    made = []
+def _tables(known_stack: KnownStack) -> list[Table]:
+    rows = tuple(map(_level, sorted(known_stack.levels, key=lambda level: not level.primary)))
+    tables = []
     if rows:
         bodies = (TableBody("", rows),)
-        made.append(Table("Figures, primary ones first", _COLUMNS, bodies, frozenset({0, 1, 6})))
+        tables.append(Table("Figures, primary ones first", _COLUMNS, bodies, frozenset({0, 1, 6})))
     failures = tuple(
-        TableRow((one.failure or "", str(one.hardware), when(one.at), one.why.partition("\n")[0]))
-        for one in found.failures
+        TableRow(
+            (failure.failure or "", str(failure.hardware), when(failure.at), failure.why.partition("\n")[0])
+        )
+        for failure in known_stack.failures
     )
     if failures:
-        made.append(
+        tables.append(
             Table("Failures", ("", "on", "when", "why"), (TableBody("", failures),), frozenset({0, 1, 2, 3}))
         )
-    parts = {"System": found.stack.system, "Settings": found.stack.settings, "Packages": found.stack.packages}
+    parts = {
+        "System": known_stack.stack.system,
+        "Settings": known_stack.stack.settings,
+        "Packages": known_stack.stack.packages,
+    }
     software = tuple(
         TableBody(name, tuple(TableRow((key, str(value))) for key, value in part.items()))
         for name, part in parts.items()
         if part
     )
-    return [*made, Table("Software", ("", "value"), software, frozenset({0, 1}))]
+    return [*tables, Table("Software", ("", "value"), software, frozenset({0, 1}))]
 
 
-def _level(one: KnownLevel) -> TableRow:
-    estimate = one.level.estimate
+def _level(known_level: KnownLevel) -> TableRow:
+    estimate = known_level.level.estimate
     unit, (value,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])
     ends = figures.NONE
     if estimate.low is not None and estimate.high is not None:
         _, (low, high) = figures.column([estimate.low, estimate.high], estimate.unit)
         ends = f"{low} to {high}"
-    labels = figures.labels(one.metric.labels)
-    what = f"{one.workload.workload} {one.workload.shape}: {one.metric.name} {labels}".rstrip()
-    codes = sorted({doubt.code for o in one.observations for doubt in o.doubts})
-    counts = str(one.level.runs), str(one.level.sessions)
-    return TableRow((what, str(one.hardware), f"{value} {unit}".strip(), ends, *counts, " ".join(codes)))
+    labels = figures.labels(known_level.metric.labels)
+    workload, metric = known_level.workload, known_level.metric
+    what = f"{workload.workload} {workload.shape}: {metric.name} {labels}".rstrip()
+    codes = sorted({doubt.code for o in known_level.observations for doubt in o.doubts})
+    counts = str(known_level.level.runs), str(known_level.level.sessions)
+    return TableRow(
+        (what, str(known_level.hardware), f"{value} {unit}".strip(), ends, *counts, " ".join(codes))
+    )
 
 
 def _is_step(session: Session) -> bool:
@@ -130,10 +139,10 @@ def _is_step(session: Session) -> bool:
         return False
 
 
-def sessions_observed(runs: Path, found: KnownStack) -> Sequence[tuple[str, str]]:
+def sessions_observed(runs: Path, known_stack: KnownStack) -> Sequence[tuple[str, str]]:
     """The sessions that observed it, with their pages: of an exploration or a bisection, its steps."""
-    named = {one.session for one in found.observations if not one.origin}
+    named = {observation.session for observation in known_stack.observations if not observation.origin}
     own = {name for name in named if "/" in name and Session(runs / name).path.is_dir()}
     suites = {name.partition("/")[0] for name in named - own}
-    steps = {one.id for suite in suites for one in sessions_of(runs, suite) if _is_step(one)}
+    steps = {session.id for suite in suites for session in sessions_of(runs, suite) if _is_step(session)}
     return [(name, session_url(name)) for name in sorted(own | steps)]

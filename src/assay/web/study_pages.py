@@ -54,13 +54,13 @@ def scaling_curves(
     )
 
     def answer() -> Mapping[str, Any]:
-        found = scale(list(runs), metric=only, group=by, runs=site.runs)
-        sides = tuple(dict.fromkeys(curve.system for curve in found.curves))
-        groups = gathered(found.curves, lambda curve: (curve.benchmark, curve.metric))
+        scaled = scale(list(runs), metric=only, group=by, runs=site.runs)
+        sides = tuple(dict.fromkeys(curve.system for curve in scaled.curves))
+        groups = gathered(scaled.curves, lambda curve: (curve.benchmark, curve.metric))
         return {
-            **doubts.values(together(of_scaling(found.curves, found.studies))),
+            **doubts.values(together(of_scaling(scaled.curves, scaled.studies))),
             "charts": report_document.numbered(scaling(group, sides) for group in groups),
-            "tables": [*scaling_section.tables(found.studies), scaling_table(found.curves)],
+            "tables": [*scaling_section.tables(scaled.studies), scaling_table(scaled.curves)],
         }
 
     return form.answer(
@@ -113,7 +113,7 @@ def metric_history(
     since: Name = None,
 ) -> Response[str]:
     """A metric over sessions, where it stepped and what changed there, like `assay history`."""
-    of = some(metric)
+    chosen_metric = some(metric)
     chosen = {"suite": some(suite), "benchmark": some(benchmark), "system": some(system)}
     chosen["since"] = some(since)
     names = metric_names(runs=site.runs)
@@ -123,7 +123,7 @@ def metric_history(
         "Show",
         "Choose a metric: each session counts once, and steps are found from six sessions on.",
         [
-            FormField("metric", "Metric", of, offered=names, required=True),
+            FormField("metric", "Metric", chosen_metric, offered=names, required=True),
             *(
                 FormField(name, name.capitalize(), value, "90d" if name == "since" else "all")
                 for name, value in chosen.items()
@@ -131,16 +131,19 @@ def metric_history(
         ],
         [(name, with_query("/history", metric=name)) for name in names],
     )
-    command = command_line("history", of or "", **{f"--{name}": value for name, value in chosen.items()})
+    command = command_line(
+        "history", chosen_metric or "", **{f"--{name}": value for name, value in chosen.items()}
+    )
 
     def answer() -> Mapping[str, Any]:
-        found = history(of or "", **chosen, runs=site.runs)
-        return history_page.values(found) | {"template": history_page.TEMPLATE, "kicker": ""}
+        histories = history(chosen_metric or "", **chosen, runs=site.runs)
+        return history_page.values(histories) | {"template": history_page.TEMPLATE, "kicker": ""}
 
     return form.answer(
-        None if of is None else answer,
+        None if chosen_metric is None else answer,
         command=command,
-        actions=[("As JSON", with_query("/api/v1/history", metric=of, **chosen))] * (of is not None),
+        actions=[("As JSON", with_query("/api/v1/history", metric=chosen_metric, **chosen))]
+        * (chosen_metric is not None),
     )
 
 

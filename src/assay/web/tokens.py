@@ -54,9 +54,9 @@ def read_tokens(file: Path | None) -> tuple[Token, ...]:
     tokens: dict[str, Token] = {}
     problems = []
     for number, line in enumerate(text.splitlines(), start=1):
-        if not (words := line.split()) or words[0].startswith("#"):
+        if not (fields := line.split()) or fields[0].startswith("#"):
             continue
-        token, what = _token(words)
+        token, what = _token(fields)
         if token is not None and token.name in tokens:
             what = f"{token.name} has a token already"
         if what or token is None:
@@ -70,28 +70,28 @@ def read_tokens(file: Path | None) -> tuple[Token, ...]:
     return tuple(tokens.values())
 
 
-def holder(tokens: Iterable[Token], given: str) -> Token | None:
+def holder(tokens: Iterable[Token], presented: str) -> Token | None:
     """Whose token it is; takes as long for a wrong one as for a right one."""
-    digest, found = digest_of(given), None
+    digest, owner = digest_of(presented), None
     for token in tokens:
         if hmac.compare_digest(token.digest, digest):
-            found = token
-    return found
+            owner = token
+    return owner
 
 
-def digest_of(given: str) -> bytes:
+def digest_of(token: str) -> bytes:
     """What is kept of a token."""
-    return hashlib.sha256(given.encode(errors="replace")).digest()
+    return hashlib.sha256(token.encode(errors="replace")).digest()
 
 
-def _token(words: list[str]) -> tuple[Token | None, str]:
+def _token(fields: list[str]) -> tuple[Token | None, str]:
     """A line's token, or what is wrong with it."""
-    if len(words) != 3:
-        return None, f"found {len(words)} words; expected {SHOWN_LIKE}"
-    name, role, token = words
+    if len(fields) != 3:
+        return None, f"found {len(fields)} words; expected {SHOWN_LIKE}"
+    name, role, token = fields
     if not _NAME.fullmatch(name):
         return None, f"{name!r} can't be a name: use at most 64 letters, digits and . _ @ -"
-    known = next((one for one in RIGHTS if one == role), None)
+    known = next((known_role for known_role in RIGHTS if known_role == role), None)
     if known is None:
         return None, f"{role!r} is not a role; choose from {', '.join(RIGHTS)}"
     if len(token) < SHORTEST:
