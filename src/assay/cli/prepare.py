@@ -104,7 +104,7 @@ def prepare(
         raise click.UsageError(f"--json can't ask for confirmation: add --yes to --{action}")
     found = prepare_question.prepare(system, systems=systems_file, part=names, platform=platform, rdma=rdma)
     if action == "print":
-        _print(found.wanted, as_json)
+        _print(found.preparation, as_json)
         return
     code = _carry_out(action, found, as_json=as_json, yes=yes, may_restart=restart_nodes)
     if found.lacks and action in ("plan", "apply") and not as_json:
@@ -137,7 +137,7 @@ def _carry_out(
 
     if action == "check":
         return _checked(found, as_json)
-    wanted = found.wanted
+    wanted = found.preparation
     steps = found.plan(reverting=action == "revert")
     if not as_json:
         _show(found.cluster, wanted if action != "revert" else None, steps)
@@ -201,7 +201,7 @@ def _checked(prepared: ClusterPreparation, as_json: bool) -> int:
     found = prepared.checks()
     if as_json:
         rows = [{"part": name, **asdict(one)} for name, one in found]
-        options.echo_json({"schema": "assay.prepare/1", **_told(prepared.wanted), "checks": rows})
+        options.echo_json({"schema": "assay.prepare/1", **_told(prepared.preparation), "checks": rows})
     else:
         for name, one in found:
             click.echo(f"{one.state:8}{name}: {one.name}: {one.evidence}")

@@ -139,16 +139,16 @@ def advise_stack(
     """
     from assay.stacks.resolving import Target, requirements_of, resolve, with_hashes
 
-    words = [spec] if isinstance(spec, str) else list(spec)
-    requirements = requirements_of(words)
+    specification = [spec] if isinstance(spec, str) else list(spec)
+    requirements = requirements_of(specification)
     database = _database(advisories)
     _check(goal, workload, database)
     target = Target(python, platform, prereleases=goal == "testing")
-    latest = resolve(words, target)
-    found = _known(runs_directory(runs), progress)
-    machine = _hardware(found, hardware)
+    latest = resolve(specification, target)
+    knowledge = _known(runs_directory(runs), progress)
+    machine = _hardware(knowledge, hardware)
     question = _Question(
-        found.observations,
+        knowledge.observations,
         requirements,
         machine,
         python or _python_here(),
@@ -161,9 +161,9 @@ def advise_stack(
     lock, whole = latest, False
     excluded: tuple[str, ...] = ()
     if chosen is not None:
-        lock, whole = _lock_of(words, target, chosen, requirements)
+        lock, whole = _lock_of(specification, target, chosen, requirements)
     elif goal == "security" and database is not None:
-        lock, excluded = _without_vulnerable(words, target, latest, database)
+        lock, excluded = _without_vulnerable(specification, target, latest, database)
     return StackAdvice(
         goal=goal,
         hardware=machine,
@@ -174,10 +174,10 @@ def advise_stack(
         whole=whole,
         settings=_variables(chosen, machine),
         packages=_choices(lock, requirements, chosen),
-        candidates=_figures(words, target, evidence, requirements, database),
+        candidates=_figures(specification, target, evidence, requirements, database),
         vulnerable=None if database is None else tuple(database.affecting(lock.versions)),
         excluded=excluded,
-        known_failures=_failures(found, lock, requirements, machine),
+        known_failures=_failures(knowledge, lock, requirements, machine),
         lock=lock,
         requirements=with_hashes(lock, target),
     )
@@ -236,10 +236,10 @@ class _Question:
         evidence = self._evidence(series)
         indicators = indicators_of(self.observed, series, self.since)
         if goal == "performance" and not evidence.compared:
-            for one in indicators:
-                predicted = self._evidence(one.indicator) if one.predicts else None
+            for prediction in indicators:
+                predicted = self._evidence(prediction.indicator) if prediction.predicts else None
                 if predicted is not None and predicted.compared:
-                    return predicted, indicators, one
+                    return predicted, indicators, prediction
         return evidence, indicators, None
 
     def _evidence(self, deciding: MetricSeries | None) -> Evidence:
@@ -276,17 +276,20 @@ def _database(source: str | PathLike[str] | None) -> AdvisorySource | None:
     return None if source is None else AdvisoryDatabase.read(Path(source))
 
 
-def _hardware(found: Knowledge, wanted: str | None) -> HardwareClass:
-    if wanted is None:
+def _hardware(knowledge: Knowledge, prefix: str | None) -> HardwareClass:
+    if prefix is None:
         from assay.questions.stack_hardware import hardware_here
 
         return hardware_here()
-    classes = {one.hardware.digest: one.hardware for one in found.observations}
-    matching = [one for digest, one in classes.items() if digest.startswith(wanted)]
+    classes = {observation.hardware.digest: observation.hardware for observation in knowledge.observations}
+    matching = [hardware_class for digest, hardware_class in classes.items() if digest.startswith(prefix)]
     if len(matching) == 1:
         return matching[0]
-    listed = "; ".join(f"{digest[:8]} {one}" for digest, one in sorted(classes.items())) or "none"
-    raise InputError(f"{wanted}: names {len(matching)} hardware classes; those observed: {listed}")
+    listed = (
+        "; ".join(f"{digest[:8]} {hardware_class}" for digest, hardware_class in sorted(classes.items()))
+        or "none"
+    )
+    raise InputError(f"{prefix}: names {len(matching)} hardware classes; those observed: {listed}")
 
 
 def _python_here() -> str:
@@ -296,7 +299,7 @@ def _python_here() -> str:
 
 
 def _lock_of(
-    words: Sequence[str], target: Target, chosen: Candidate, requirements: Sequence[Requirement]
+    specification: Sequence[str], target: Target, chosen: Candidate, requirements: Sequence[Requirement]
 ) -> tuple[Lock, bool]:
     """The chosen stack's lock: every package as observed, or only the required ones if that has no solution.
 
@@ -308,36 +311,36 @@ def _lock_of(
 
     packages = chosen.stack.packages
     try:
-        lock = resolve(words, target, (f"{name}=={version}" for name, version in packages.items()))
+        lock = resolve(specification, target, (f"{name}=={version}" for name, version in packages.items()))
     except InputError:
-        named = [canonicalize_name(one.name) for one in requirements]
-        return resolve(words, target, (f"{name}=={packages[name]}" for name in named)), False
+        named = [canonicalize_name(requirement.name) for requirement in requirements]
+        return resolve(specification, target, (f"{name}=={packages[name]}" for name in named)), False
     return lock, all(packages.get(name) == version for name, version in lock.versions.items())
 
 
 def _without_vulnerable(
-    words: Sequence[str], target: Target, latest: Lock, database: AdvisorySource
+    specification: Sequence[str], target: Target, latest: Lock, database: AdvisorySource
 ) -> tuple[Lock, tuple[str, ...]]:
     """The newest versions without a known vulnerability. Raises InputError if there are none."""
     from assay.stacks.resolving import resolve
 
     lock, excluded = latest, dict[str, None]()
-    while found := database.affecting(lock.versions):
-        excluded.update(dict.fromkeys(f"{one.package}!={one.version}" for one in found))
+    while vulnerable := database.affecting(lock.versions):
+        excluded.update(dict.fromkeys(f"{advisory.package}!={advisory.version}" for advisory in vulnerable))
         if len(excluded) > _MOST_EXCLUDED:
-            names = ", ".join(sorted({one.package for one in found}))
+            names = ", ".join(sorted({advisory.package for advisory in vulnerable}))
             raise InputError(f"the {_MOST_EXCLUDED} newest versions are vulnerable: {names}")
-        lock = resolve(words, target, excluded)
+        lock = resolve(specification, target, excluded)
     return lock, tuple(excluded)
 
 
 def _variables(chosen: Candidate | None, hardware: HardwareClass) -> dict[str, Scalar]:
     """The variables to set: not the thread count that a launcher sets for the CPUs if nobody chooses one."""
     settings = {} if chosen is None else chosen.stack.settings
-    found = {name.removeprefix("env."): v for name, v in settings.items() if name.startswith("env.")}
-    if chosen is not None and str(found.get(_THREADS)) == _usual_threads(chosen, hardware):
-        del found[_THREADS]
-    return found
+    variables = {name.removeprefix("env."): v for name, v in settings.items() if name.startswith("env.")}
+    if chosen is not None and str(variables.get(_THREADS)) == _usual_threads(chosen, hardware):
+        del variables[_THREADS]
+    return variables
 
 
 def _usual_threads(chosen: Candidate, hardware: HardwareClass) -> str | None:
@@ -356,17 +359,19 @@ def _choices(
 ) -> tuple[PackageChoice, ...]:
     from packaging.utils import canonicalize_name
 
-    named = {canonicalize_name(one.name) for one in requirements}
+    named = {canonicalize_name(requirement.name) for requirement in requirements}
     observed = {} if chosen is None else chosen.stack.packages
     return tuple(
-        PackageChoice(one.name, one.version, observed.get(one.name) == one.version, one.yanked)
-        for one in lock.packages
-        if one.name in named or one.yanked is not None
+        PackageChoice(
+            package.name, package.version, observed.get(package.name) == package.version, package.yanked
+        )
+        for package in lock.packages
+        if package.name in named or package.yanked is not None
     )
 
 
 def _figures(
-    words: Sequence[str],
+    specification: Sequence[str],
     target: Target,
     evidence: Evidence,
     requirements: Sequence[Requirement],
@@ -378,7 +383,7 @@ def _figures(
     locks: dict[str, Lock | None] = {}
     for candidate in evidence.candidates[:_MOST_RESOLVED]:
         try:
-            locks[candidate.stack.digest] = _lock_of(words, target, candidate, requirements)[0]
+            locks[candidate.stack.digest] = _lock_of(specification, target, candidate, requirements)[0]
         except InputError:
             locks[candidate.stack.digest] = None
     sizes = {digest: lock.size_bytes if lock else None for digest, lock in locks.items()}
@@ -399,22 +404,25 @@ def _figures(
 
 
 def _newest(lock: Lock | None) -> float | None:
-    times = [one.uploaded_at for one in lock.packages if one.uploaded_at is not None] if lock else []
+    times = (
+        [package.uploaded_at for package in lock.packages if package.uploaded_at is not None] if lock else []
+    )
     return max(times, default=None)
 
 
 def _failures(
-    found: Knowledge, lock: Lock, requirements: Sequence[Requirement], machine: HardwareClass
+    knowledge: Knowledge, lock: Lock, requirements: Sequence[Requirement], machine: HardwareClass
 ) -> tuple[Observation, ...]:
     from packaging.utils import canonicalize_name
 
     named = {
-        canonicalize_name(one.name): lock.versions.get(canonicalize_name(one.name)) for one in requirements
+        canonicalize_name(requirement.name): lock.versions.get(canonicalize_name(requirement.name))
+        for requirement in requirements
     }
     return tuple(
-        one
-        for one in found.observations
-        if one.failure is not None
-        and one.hardware.digest == machine.digest
-        and all(one.stack.packages.get(name) == version for name, version in named.items())
+        observation
+        for observation in knowledge.observations
+        if observation.failure is not None
+        and observation.hardware.digest == machine.digest
+        and all(observation.stack.packages.get(name) == version for name, version in named.items())
     )

@@ -63,27 +63,27 @@ def attention(*, runs: str | PathLike[str] | None = None) -> tuple[AttentionItem
         newest = newest_sessions(MOST_SUITES, one_per_suite=True, until=now, runs=directory)
         known = {session.suite for session in newest}
         newest = [*newest, *(session for session in ahead if session.suite not in known)]
-    found = [_of_a_time_to_come(session) for session in ahead]
+    items = [_of_a_time_to_come(session) for session in ahead]
     for session in newest:
-        found += _of(directory, session)
-    return tuple(sorted(found, key=lambda one: get_args(AttentionKind).index(one.kind)))
+        items += _items_of(directory, session)
+    return tuple(sorted(items, key=lambda item: get_args(AttentionKind).index(item.kind)))
 
 
 def _of_a_time_to_come(counts: SessionCounts) -> AttentionItem:
     """Not kept: what it says depends on the time of day."""
-    words = (
+    sentence = (
         f"Its newest run is of a time that is {rough_seconds(counts.created_at - time.time())} from now: the "
         "clock of the machine that made it, or of this one, is wrong. Until then, commands that name only "
         "the suite mean this session."
     )
-    return AttentionItem(counts.reference, "clock", words)
+    return AttentionItem(counts.reference, "clock", sentence)
 
 
 _kept: OrderedDict[tuple[object, ...], tuple[AttentionItem, ...]] = OrderedDict()
 _keeping = Lock()
 
 
-def _of(runs_dir: Path, counts: SessionCounts) -> tuple[AttentionItem, ...]:
+def _items_of(runs_dir: Path, counts: SessionCounts) -> tuple[AttentionItem, ...]:
     from assay.rundir.session import Session
 
     name = counts.reference
@@ -109,8 +109,8 @@ def _judged(runs_dir: Path, counts: SessionCounts) -> Iterator[AttentionItem]:
         yield AttentionItem(name, "failed", f"{who} failed.".capitalize())
     if unfinished:
         so_far = "no run" if not finished else counted(finished, "run")
-        words = f"{counted(unfinished, 'run')} unfinished; {so_far} finished so far."
-        yield AttentionItem(name, "unfinished", words)
+        sentence = f"{counted(unfinished, 'run')} unfinished; {so_far} finished so far."
+        yield AttentionItem(name, "unfinished", sentence)
     try:
         about = report(name, runs=runs_dir, with_identity=True).about
     except AssayError as error:  # what it says is what has to be looked at
@@ -156,14 +156,14 @@ def _regressions(runs_dir: Path, name: str, metric: str) -> Iterator[AttentionIt
     if browse(Filter(suite=suite), trials=True, limit=1, runs=runs_dir).total > MOST_RUNS:
         return
     try:
-        found = history(metric, suite=suite, runs=runs_dir)
+        histories = history(metric, suite=suite, runs=runs_dir)
     except InputError:  # no run reports it
         return
-    for one in found:
-        step = one.history.steps[-1] if one.history.steps else None
+    for annotated in histories:
+        step = annotated.history.steps[-1] if annotated.history.steps else None
         if step is not None and step.better is False:
-            where = f"On {one.history.system}, {words.place(one.history)}"
-            change = f"{words.changed_by(step)}, {words.locate_step(one.history, step)}"
+            where = f"On {annotated.history.system}, {words.place(annotated.history)}"
+            change = f"{words.changed_by(step)}, {words.locate_step(annotated.history, step)}"
             yield AttentionItem(name, "regression", f"{where} {change}.")
 
 

@@ -213,12 +213,12 @@ class _Bisection:
         sessions = tuple(name for bench in self.benches for name in bench.measuring.sessions)
         return BisectionResult(plan, tuple(lines), self._spent_s, self.limits.error, sessions)
 
-    def _finer(self, line: StackLine, found: BisectedLine) -> StackLine | str | None:
+    def _finer(self, line: StackLine, bisected: BisectedLine) -> StackLine | str | None:
         """The line within what was found; why there is none, as text; or None if that needs no words."""
         from assay.stacks.bisecting.lines import ChangesLine, RowLine, versions_line
 
-        culprits = found.search.culprits
-        if found.search.ended != "found" or self._over:
+        culprits = bisected.search.culprits
+        if bisected.search.ended != "found" or self._over:
             return None
         if isinstance(line, RowLine):
             if line.what != "dates":

@@ -75,8 +75,8 @@ def browse(
     def question() -> RowPage:
         total = store.counted(directory, chosen, sets=not trials)
         pages = max(1, -(-total // limit))
-        at = min(max(1, number), pages)
-        return RowPage(listed(directory, chosen, limit, by, (at - 1) * limit), total, at, pages)
+        page = min(max(1, number), pages)
+        return RowPage(listed(directory, chosen, limit, by, (page - 1) * limit), total, page, pages)
 
     return answered(directory, question)
 
@@ -166,9 +166,9 @@ def refresh(*, whole: bool = True, runs: str | PathLike[str] | None = None) -> N
         raise InputError(unknown)
 
 
-def _changed_since(session: Path, at: float) -> bool:
+def _changed_since(session: Path, moment: float) -> bool:
     """Whether a session's directory changed; one that vanished did."""
     try:
-        return session.stat().st_mtime >= at
+        return session.stat().st_mtime >= moment
     except FileNotFoundError:
         return True

@@ -168,15 +168,15 @@ def render_build(
         if value is not None and not _OBJECT_NAME.fullmatch(value):
             raise InputError([Problem(option, f"{value!r} is not a name in Kubernetes: a-z, 0-9 and '-'")])
     resources = _resources(requests, limits or {})
-    found = _modules(text, modules)
+    imported = _modules(text, modules)
     if platform == "openshift":
         return build_objects.openshift_objects(
-            text, name, push=push, secret=secret, namespace=namespace, modules=found, resources=resources
+            text, name, push=push, secret=secret, namespace=namespace, modules=imported, resources=resources
         )
     if push is None:
         raise InputError([Problem("--push", "a Job has to push the image: name a registry")])
     return build_objects.job_objects(
-        text, name, push=push, secret=secret, namespace=namespace, modules=found, resources=resources
+        text, name, push=push, secret=secret, namespace=namespace, modules=imported, resources=resources
     )
 
 
@@ -185,15 +185,15 @@ def _resources(requests: Mapping[str, str] | None, limits: Mapping[str, str]) ->
     from assay.launch.kubernetes import quantities
     from assay.stacks.build_objects import DEFAULT_REQUESTS, BuildResources
 
-    wanted = {**DEFAULT_REQUESTS, **limits, **(requests or {})}
-    found = BuildResources(_quantities("--request", wanted), _quantities("--limit", limits))
-    above = [name for name in limits if quantities.number(wanted[name]) > quantities.number(limits[name])]
+    requested = {**DEFAULT_REQUESTS, **limits, **(requests or {})}
+    resources = BuildResources(_quantities("--request", requested), _quantities("--limit", limits))
+    above = [name for name in limits if quantities.number(requested[name]) > quantities.number(limits[name])]
     if above:
         what = "{0}={1} is more than --limit {0}={2}"
         raise InputError(
-            [Problem("--request", what.format(name, wanted[name], limits[name])) for name in above]
+            [Problem("--request", what.format(name, requested[name], limits[name])) for name in above]
         )
-    return found
+    return resources
 
 
 def _quantities(option: str, amounts: Mapping[str, str]) -> dict[str, str]:
@@ -239,7 +239,9 @@ def _check(tag: str, push: str | None, modules: Sequence[str], options: Sequence
         what = f"{push!r} is not a place in a registry; write REGISTRY/NAME[:TAG]: registry.lab/stack:1"
         problems.append(Problem("--push", what))
     problems += [
-        Problem("--import", f"{one!r} is not a module") for one in modules if not _MODULE.fullmatch(one)
+        Problem("--import", f"{module!r} is not a module")
+        for module in modules
+        if not _MODULE.fullmatch(module)
     ]
     if problems:
         raise InputError(problems)
@@ -252,11 +254,11 @@ def _wrong_options(options: Sequence[str]) -> Iterator[str]:
     instead = "mount a file with it during the build: --volume ~/.netrc:/root/.netrc:ro"
     if any(map(secrets_in_text, options)):
         yield f"it has a credential, which the image's history would keep; {instead}"
-    for before, one in pairwise(["", *options]):
-        name = one.removeprefix("--build-arg=").partition("=")[0]
-        if _NAMES.match(one):
-            yield f"{one}: Assay names the image, once it has passed the test; use --tag and --push"
-        elif "--build-arg" in (before, one.partition("=")[0]) and is_secret_name(name):
+    for before, option in pairwise(["", *options]):
+        name = option.removeprefix("--build-arg=").partition("=")[0]
+        if _NAMES.match(option):
+            yield f"{option}: Assay names the image, once it has passed the test; use --tag and --push"
+        elif "--build-arg" in (before, option.partition("=")[0]) and is_secret_name(name):
             yield f"the value of {name} would be kept by the image's history; {instead}"
 
 

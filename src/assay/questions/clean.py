@@ -69,10 +69,11 @@ def not_looked_at(
     return tuple(
         OtherSystem(
             name,
-            len(of),
-            f"assay clean {on_command_line(name, systems if name in written else of[-1].session.systems)}",
+            len(left_jobs),
+            "assay clean "
+            + on_command_line(name, systems if name in written else left_jobs[-1].session.systems),
         )
-        for name, of in sorted(jobs.items())
+        for name, left_jobs in sorted(jobs.items())
     )
 
 
@@ -98,15 +99,15 @@ def clean(
 
     where = system_named(system, systems) if system is None or isinstance(system, str) else system
     directory = runs_directory(runs)
-    found: list[Remains] = []
+    remaining: list[Remains] = []
     looked, removed, error = False, frozenset[str](), ""
     try:
-        found = [*leftovers.remains(where, leftovers.known(directory))]
+        remaining = [*leftovers.remains(where, leftovers.known(directory))]
         looked = True
-        doomed = [left for left in found if running or not left.going]
+        doomed = [left for left in remaining if running or not left.going]
         if yes and doomed:
             leftovers.remove(where, doomed, directory, running=running)
             removed = frozenset(left.token for left in doomed)
     except AssayError as refused:
         error = str(refused)
-    return Leftovers(where.name, looked, tuple(found), removed, error)
+    return Leftovers(where.name, looked, tuple(remaining), removed, error)

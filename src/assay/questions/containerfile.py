@@ -80,15 +80,15 @@ def _of_lock(
     from assay.stacks.locked_image import image_of_lock
 
     stack = image_of_lock(text, source, workload=workload, base=base, mpi=mpi, settings=settings)
-    words = ["assay", "stack", "containerfile", workload, "--from", source, "--base", stack.system.written]
-    words += [f"--env={name}={value}" for name, value in stack.settings.items()]
-    return ContainerFile(stack, written(stack, shlex.join([*words, *(["--mpi"] if mpi else [])])))
+    command = ["assay", "stack", "containerfile", workload, "--from", source, "--base", stack.system.written]
+    command += [f"--env={name}={value}" for name, value in stack.settings.items()]
+    return ContainerFile(stack, written(stack, shlex.join([*command, *(["--mpi"] if mpi else [])])))
 
 
 def _command(stack: ImageContents) -> str:
     """The command line that makes this stack, with every default explicit."""
-    words = ["assay", "stack", "containerfile", stack.workload, "--base", stack.system.written]
-    words += ["--accelerator", stack.accelerator]
+    command = ["assay", "stack", "containerfile", stack.workload, "--base", stack.system.written]
+    command += ["--accelerator", stack.accelerator]
     if stack.framework is not None:
-        words += ["--framework", f"{stack.framework.name}=={stack.framework.version}"]
-    return shlex.join([*words, *(["--mpi"] if stack.mpi else [])])
+        command += ["--framework", f"{stack.framework.name}=={stack.framework.version}"]
+    return shlex.join([*command, *(["--mpi"] if stack.mpi else [])])

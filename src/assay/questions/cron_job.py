@@ -78,7 +78,7 @@ def _objects(
     space = namespace or options.namespace or connect(options.context).namespace
     files = {SUITE_FILE: _suite_text(request), SYSTEMS_FILE: _system_text(request, space)}
     suite, systems = (f"{FILES_DIR}/{name}" for name in files)
-    made = ScheduledSuite(
+    scheduled_suite = ScheduledSuite(
         name=_object_name(request.name, request.system.name),
         namespace=space,
         image=image,
@@ -89,7 +89,7 @@ def _objects(
         claim=claim,
         options=options,
     )
-    return made.objects()
+    return scheduled_suite.objects()
 
 
 def _object_name(suite: str, system: str) -> str:
@@ -127,8 +127,8 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list | tuple):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from _texts(element)
 
 
 def _system_text(request: ScheduleRequest, namespace: str) -> str:

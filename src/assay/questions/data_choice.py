@@ -58,8 +58,8 @@ def most_uncertain_frames(
             f"expected at least {limit}"
         )
     best = ranked[:limit]
-    words = f"{where or 'all frames'}; the {limit} with the highest mean entropy in {validation}"
-    manifest = made(about.root, about.layout, words, [frames[label] for label, _ in sorted(best)])
+    query = f"{where or 'all frames'}; the {limit} with the highest mean entropy in {validation}"
+    manifest = made(about.root, about.layout, query, [frames[label] for label, _ in sorted(best)])
     return UncertainFrames(manifest, best[0][1], best[-1][1], len(frames) - len(ranked))
 
 
@@ -94,5 +94,5 @@ def frames_like(
     with reading(Path(catalog)) as opened:
         result = representative(opened, where, target_of(Path(target), opened), limit, seed)
         about = opened.about
-    words = f"{where or 'all frames'}; {limit} like {target}, seed {seed}, distance {result.distance:.4f}"
-    return LikeFrames(made(about.root, about.layout, words, result.frames), result)
+    query = f"{where or 'all frames'}; {limit} like {target}, seed {seed}, distance {result.distance:.4f}"
+    return LikeFrames(made(about.root, about.layout, query, result.frames), result)

@@ -77,11 +77,11 @@ def data_job(
     conditions = None if problems else [choice.value for choice in filled.labels]
     suite, wrong = _suite(filled, None if systems is None else Path(systems))
     problems += wrong
-    manifest, of, wrong = _frames(read, filled, conditions)
+    manifest, total, wrong = _frames(read, filled, conditions)
     problems += wrong
     if problems or suite is None or manifest is None:
         raise InputError(list(dict.fromkeys(problems)))
-    return DataJob(read, filled, manifest, of, plan(suite[0], systems=suite[1], runs=runs))
+    return DataJob(read, filled, manifest, total, plan(suite[0], systems=suite[1], runs=runs))
 
 
 def submit_data(
@@ -154,28 +154,32 @@ def _frames(
             problems = list(_unknown(template, catalog))
             if problems or conditions is None:
                 return None, 0, problems
-            of = frame_count(catalog)
-            nothing = _nothing_left(catalog, filled, [content.where, *conditions], of)
+            total = frame_count(catalog)
+            nothing = _nothing_left(catalog, filled, [content.where, *conditions], total)
     except InputError as error:
         where = source.where("catalog")
         return None, 0, [Problem(where, f"catalog: {problem.what}") for problem in error.problems]
     if nothing is not None:
-        return None, of, [nothing]
+        return None, total, [nothing]
     choice = FrameChoice(str(template.catalog), filled.where, filled.limit, filled.seed, content.balance)
     try:
-        return manifest_of(choice), of, []
+        return manifest_of(choice), total, []
     except InputError as error:
-        return None, of, list(error.problems)
+        return None, total, list(error.problems)
 
 
-def _nothing_left(catalog: Catalog, filled: FilledTemplate, parts: Sequence[str], of: int) -> Problem | None:
+def _nothing_left(
+    catalog: Catalog, filled: FilledTemplate, parts: Sequence[str], total: int
+) -> Problem | None:
     """That no frame satisfies all conditions, with how many satisfy each alone; None if some do."""
     from assay.data.queries import frame_count
 
     if frame_count(catalog, filled.where):
         return None
     each = "; ".join(f"{part}: {frame_count(catalog, part):,}" for part in parts if part.strip())
-    return Problem("", f"no frame satisfies {filled.where}. Of {of:,} frames, each condition alone: {each}")
+    return Problem(
+        "", f"no frame satisfies {filled.where}. Of {total:,} frames, each condition alone: {each}"
+    )
 
 
 def _unknown(template: JobTemplate, catalog: Catalog) -> list[Problem]:

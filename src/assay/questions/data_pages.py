@@ -62,7 +62,7 @@ def frame_pictures(manifest: Manifest, most: int = MOST_PICTURES) -> tuple[list[
 
 
 def validation_page(
-    found: Validation,
+    validation: Validation,
     checkpoint: str | PathLike[str],
     page: str | PathLike[str],
     *,
@@ -83,43 +83,50 @@ def validation_page(
 
     try:
         _check_pillow()
-        pictures, why = [*_worst(found, Path(checkpoint), source, device)], ""
+        pictures, why = [*_worst(validation, Path(checkpoint), source, device)], ""
     except InputError as error:
         pictures, why = [], str(error)
-    deliver(Path(page), html(_report(found, pictures, why)).encode(), option="--page")
+    deliver(Path(page), html(_report(validation, pictures, why)).encode(), option="--page")
 
 
-def _report(found: Validation, pictures: list[FramePictures], why: str) -> Any:
+def _report(validation: Validation, pictures: list[FramePictures], why: str) -> Any:
     from assay.records import ConfusionMatrix
     from assay.report.page.validation import GroupScores, ValidationReport
 
-    about = found.about
+    about = validation.about
     facts = [
         ("Checkpoint", f"{about.checkpoint[:12]}, step {about.step:,}"),
         ("Frames", f"{about.manifest[:12]}: {about.query}"),
         ("Data set", about.root),
         ("Pixels counted at", f"{about.size[1]} × {about.size[0]}"),
-        ("Pixels of unknown colors", f"{found.unknown:,}"),
+        ("Pixels of unknown colors", f"{validation.unknown:,}"),
     ]
     groups = [
-        GroupScores(one.column, one.value, one.frames, one.mean_iou, one.pixel_accuracy)
-        for one in found.groups
+        GroupScores(group.column, group.value, group.frames, group.mean_iou, group.pixel_accuracy)
+        for group in validation.groups
     ]
-    classes = [share for one in found.classes if (share := _share(one.name, one.iou, one.low, one.high))]
+    classes = [
+        share
+        for class_result in validation.classes
+        if (share := _share(class_result.name, class_result.iou, class_result.low, class_result.high))
+    ]
     return ValidationReport(
         title="A trained network over labelled frames",
-        frames=found.validated,
-        scenes=found.scenes,
-        mean_iou=_share("mean IoU", found.mean_iou, found.mean_iou_low, found.mean_iou_high),
+        frames=validation.validated,
+        scenes=validation.scenes,
+        mean_iou=_share("mean IoU", validation.mean_iou, validation.mean_iou_low, validation.mean_iou_high),
         pixel_accuracy=_share(
-            "pixel accuracy", found.pixel_accuracy, found.pixel_accuracy_low, found.pixel_accuracy_high
+            "pixel accuracy",
+            validation.pixel_accuracy,
+            validation.pixel_accuracy_low,
+            validation.pixel_accuracy_high,
         ),
         classes=classes,
-        absent=[one.name for one in found.classes if one.iou is None],
-        matrix=ConfusionMatrix(about.names, found.matrix),
+        absent=[class_result.name for class_result in validation.classes if class_result.iou is None],
+        matrix=ConfusionMatrix(about.names, validation.matrix),
         groups=groups,
-        unreadable_count=found.unreadable,
-        unreadable=found.unreadable_frames,
+        unreadable_count=validation.unreadable,
+        unreadable=validation.unreadable_frames,
         pictures=pictures,
         no_pictures=why or "no frame could be read",
         about=facts,
@@ -133,14 +140,14 @@ def _share(name: str, value: float | None, low: float | None, high: float | None
 
 
 def _worst(
-    found: Validation, checkpoint: Path, source: str | PathLike[str] | None, device: str
+    validation: Validation, checkpoint: Path, source: str | PathLike[str] | None, device: str
 ) -> Iterator[FramePictures]:
     """Image, label and prediction of each of the worst frames."""
     from assay.report.page.pictures import FramePictures
     from assay_payloads.datasets.places import PlaceError
     from assay_payloads.training.validator import CheckpointError, Setup, pictures
 
-    about = found.about
+    about = validation.about
     data = about.root if source is None else str(source)
     setup = Setup(
         str(checkpoint),
@@ -155,29 +162,29 @@ def _worst(
         about.layout,
     )
     try:
-        drawn = list(pictures(setup, [(one.label, one.image) for one in found.worst]))
+        drawn = list(pictures(setup, [(frame.label, frame.image) for frame in validation.worst]))
     except CheckpointError as error:
         raise InputError(str(error)) from None
     except PlaceError as error:
         raise HostError(str(error)) from None
-    for one, arrays in zip(found.worst, drawn, strict=True):
+    for frame, arrays in zip(validation.worst, drawn, strict=True):
         if arrays is None:
             continue
         titles = ("image", "label", "prediction")
         shown = tuple(
-            _picture(f"{one.label}: {title}", array) for title, array in zip(titles, arrays, strict=True)
+            _picture(f"{frame.label}: {title}", array) for title, array in zip(titles, arrays, strict=True)
         )
-        yield FramePictures(one.label, _words(one), shown)
+        yield FramePictures(frame.label, _describe_frame(frame), shown)
 
 
-def _words(one: FrameResult) -> str:
+def _describe_frame(frame: FrameResult) -> str:
     from assay.report import figures
 
-    iou = "mean IoU not defined" if one.mean_iou is None else f"mean IoU {figures.percent(one.mean_iou)}"
-    return f"{iou}, entropy {one.entropy_bits:.2f} bits"
+    iou = "mean IoU not defined" if frame.mean_iou is None else f"mean IoU {figures.percent(frame.mean_iou)}"
+    return f"{iou}, entropy {frame.entropy_bits:.2f} bits"
 
 
-def _picture(words: str, pixels: Any) -> Picture:
+def _picture(caption: str, pixels: Any) -> Picture:
     """A picture of pixels (height × width × 3, uint8)."""
     import io
 
@@ -189,7 +196,7 @@ def _picture(words: str, pixels: Any) -> Picture:
     image.thumbnail((WIDEST, WIDEST))
     kept = io.BytesIO()
     image.save(kept, "JPEG", quality=QUALITY)
-    return Picture(words, kept.getvalue())
+    return Picture(caption, kept.getvalue())
 
 
 def _overlaid(root: Path, frame: ChosenFrame) -> FramePictures:

@@ -114,9 +114,9 @@ def split_data(
             f"part {empty[0]} of {stated} would have none of the {len(manifest.frames):,} frames; choose "
             "more frames, or a larger percentage"
         )
-    words = f"{manifest.query}; split by {'scene' if any(scenes.values()) else 'frame'} into {stated}"
+    query = f"{manifest.query}; split by {'scene' if any(scenes.values()) else 'frame'} into {stated}"
     return [
-        made(manifest.root, manifest.layout, f"{words}, part {number}, seed {seed}", part)
+        made(manifest.root, manifest.layout, f"{query}, part {number}, seed {seed}", part)
         for number, part in enumerate(parts, 1)
     ]
 
@@ -135,8 +135,8 @@ def _sides(
     """The frames with a class and those without it; all of them if there is no class."""
     if balance is None or catalog is None:
         return [list(manifest.frames)]
-    found = {frame.label for frame in query_data(f"{balance} > 0", catalog=catalog).frames}
-    return [[one for one in manifest.frames if (one.label in found) == side] for side in (True, False)]
+    labels = {frame.label for frame in query_data(f"{balance} > 0", catalog=catalog).frames}
+    return [[frame for frame in manifest.frames if (frame.label in labels) == side] for side in (True, False)]
 
 
 def _scenes(manifest: Manifest, catalog: str | PathLike[str] | None) -> dict[str, str]:
@@ -179,25 +179,27 @@ def check_data(
     from assay.workloads import WORKLOADS
     from assay.workloads.training import TrainingParams
 
-    trainings = [name for name, one in WORKLOADS.items() if issubclass(one.params, TrainingParams)]
+    trainings = [
+        name for name, definition in WORKLOADS.items() if issubclass(definition.params, TrainingParams)
+    ]
     if workload not in trainings:
         raise InputError(f"{workload}: trains on no data set; expected one of {', '.join(trainings)}")
     directory = Path(path).absolute()
     if not directory.is_dir():
         raise InputError(f"{path}: is not a directory; expected that of the data set")
-    given = {**(params or {}), "mode": "data-only", "data": str(directory)}
+    values = {**(params or {}), "mode": "data-only", "data": str(directory)}
     try:
-        asked = WORKLOADS[workload].params.model_validate(given)
+        validated = WORKLOADS[workload].params.model_validate(values)
     except ValidationError as error:
-        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        wrong = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]
         raise InputError("; ".join(wrong)) from None
-    argv = WORKLOADS[workload].task(asked, Shape(1, 1), 1).argv
+    argv = WORKLOADS[workload].task(validated, Shape(1, 1), 1).argv
     workers = processes or len(os.sched_getaffinity(0))
     own = ["--mode", "check", "--device", "cpu", "--workers", str(workers)]
     program = [sys.executable if word == "{python}" else word for word in argv]
-    found = run_check([*program, *own], tell or (lambda _: None))
-    found.official = difference_from_official(workload, found.samples)
-    return found
+    check = run_check([*program, *own], tell or (lambda _: None))
+    check.official = difference_from_official(workload, check.samples)
+    return check
 
 
 def class_shares(

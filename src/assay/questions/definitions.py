@@ -29,7 +29,7 @@ def systems_set(runs_dir: Path, results: Iterable[Result]) -> tuple[Settings, ..
     own = (result.run for result in results if result.run.source is None)
     places = dict.fromkeys((run.suite, run.session, run.trial.system) for run in own)
     documents: dict[Path, Any] = {}
-    found = []
+    settings = []
     for suite, session, system in places:
         file = Session(runs_dir / suite / session).systems
         if file not in documents:
@@ -38,19 +38,19 @@ def systems_set(runs_dir: Path, results: Iterable[Result]) -> tuple[Settings, ..
         entry = entries.get(system) if isinstance(entries, dict) else None
         if isinstance(entry, dict):
             kept = {key: value for key, value in entry.items() if key not in _NOT_SENT}
-            found.append(dict(_flat("", kept)))
+            settings.append(dict(_flat("", kept)))
         elif system == THIS_MACHINE:  # needs no entry
-            found.append({"launcher": THIS_MACHINE})
-    return tuple(found)
+            settings.append({"launcher": THIS_MACHINE})
+    return tuple(settings)
 
 
 def parameters(results: Iterable[Result]) -> dict[str, tuple[Settings, ...]]:
     """Benchmark → the parameters and the shape of its trials, each combination once; no imported runs."""
-    found: dict[str, dict[str, Settings]] = {}
+    by_benchmark: dict[str, dict[str, Settings]] = {}
     for trial in (result.run.trial for result in results if result.run.source is None):
         flat = dict(_flat("", {"workload": trial.workload, "shape": str(trial.shape), **trial.params}))
-        found.setdefault(trial.benchmark, {})[json.dumps(flat, sort_keys=True)] = flat
-    return {benchmark: tuple(points.values()) for benchmark, points in found.items()}
+        by_benchmark.setdefault(trial.benchmark, {})[json.dumps(flat, sort_keys=True)] = flat
+    return {benchmark: tuple(points.values()) for benchmark, points in by_benchmark.items()}
 
 
 def programs(runs_dir: Path, results: Iterable[Result]) -> tuple[Settings, ...]:

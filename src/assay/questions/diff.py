@@ -104,7 +104,7 @@ def _machines(runs_dir: Path, reference: str) -> RunMachines:
     return RunMachines(
         reference,
         len(results),
-        tuple(one for one in stated if provenance.known(one)),
+        tuple(recorded for recorded in stated if provenance.known(recorded)),
         systems_set(runs_dir, results),
         parameters(results),
         programs(runs_dir, results),

@@ -74,30 +74,30 @@ class StackDifferences:
     def deciding(self) -> tuple[KnownEffect, ...]:
         """What the answer rests on, on the hardware asked about: all changes together, else the only one."""
         every = self.together or (self.changes[0].effects if len(self.changes) == 1 else ())
-        return tuple(one for one in every if one.here and not one.others)
+        return tuple(effect for effect in every if effect.here and not effect.others)
 
     @property
     def verdict(self) -> str:
         """`fails`, `slower`, `faster`, `equivalent`, `undecided`, or `unknown`: nothing was measured."""
-        here = {one.digest for one in (*self.a.hardware, *self.b.hardware)}
-        if any(one.hardware.digest in here for one in self.b.failures):
+        here = {hardware.digest for hardware in (*self.a.hardware, *self.b.hardware)}
+        if any(failure.hardware.digest in here for failure in self.b.failures):
             return "fails"
-        verdicts = {one.comparison.verdict for one in self.deciding}
+        verdicts = {effect.comparison.verdict for effect in self.deciding}
         for verdict in ("slower", "undecided", "faster", "equivalent"):
             if verdict in verdicts:
                 return verdict
         return "unknown"
 
 
-def has_software(stack: Stack, wanted: Stack, *, partial: bool) -> bool:
+def has_software(stack: Stack, software: Stack, *, partial: bool) -> bool:
     """Whether a stack has the software of another; if that is `partial`, whatever it does not mention."""
     if partial:
-        return all(stack.packages.get(name) == version for name, version in wanted.packages.items())
+        return all(stack.packages.get(name) == version for name, version in software.packages.items())
     names = ("python.version", "python.torch_cuda")
     return (
-        stack.packages == wanted.packages
-        and stack.settings == wanted.settings
-        and all(stack.system.get(name) == wanted.system.get(name) for name in names)
+        stack.packages == software.packages
+        and stack.settings == software.settings
+        and all(stack.system.get(name) == software.system.get(name) for name in names)
     )
 
 
@@ -121,34 +121,34 @@ def diff_stacks(
 
     width = DEFAULT_MARGIN if margin is None else margin_of(margin)
     directory = runs_directory(runs)
-    found = known(directory, progress)
-    sides = _side(directory, found, str(a)), _side(directory, found, str(b))
-    every = _asked(changes(sides[0].stack, sides[1].stack), *sides)
+    knowledge = known(directory, progress)
+    sides = _side(directory, knowledge, str(a)), _side(directory, knowledge, str(b))
+    every = _changes_in_question(changes(sides[0].stack, sides[1].stack), *sides)
     main = folded(every)
-    here = frozenset(one.digest for side in sides for one in side.hardware)
+    here = frozenset(hardware_class.digest for side in sides for hardware_class in side.hardware)
     names = sides[0].reference, sides[1].reference
     matching = (sides[0].matches, sides[1].matches)
-    each = [effects_of_change(found.observations, change, width, here) for change in main]
+    each = [effects_of_change(knowledge.observations, change, width, here) for change in main]
     together: tuple[KnownEffect, ...] = ()
     if len(main) > 1 or (main and not each[0]):
-        together = effects_together(found.observations, matching, every, names, width, here)
-    claims = iter(claimed_together([*together, *(one for of in each for one in of)]))
+        together = effects_together(knowledge.observations, matching, every, names, width, here)
+    claims = iter(claimed_together([*together, *(effect for effects in each for effect in effects)]))
     together = tuple(next(claims) for _ in together)
     known_changes = tuple(
-        ChangeKnowledge(change, with_it(change, every), tuple(next(claims) for _ in of))
-        for change, of in zip(main, each, strict=True)
+        ChangeKnowledge(change, with_it(change, every), tuple(next(claims) for _ in effects))
+        for change, effects in zip(main, each, strict=True)
     )
     return StackDifferences(*sides, together, known_changes)
 
 
-def _asked(every: tuple[Change, ...], a: StackSide, b: StackSide) -> tuple[Change, ...]:
+def _changes_in_question(every: tuple[Change, ...], a: StackSide, b: StackSide) -> tuple[Change, ...]:
     """The changes that both sides can know of: a file only names packages."""
     if not (a.partial or b.partial):
         return every
     return tuple(change for change in every if change.kind == "package")
 
 
-def _side(runs_dir: Path, found: Knowledge, reference: str) -> StackSide:
+def _side(runs_dir: Path, knowledge: Knowledge, reference: str) -> StackSide:
     from assay.stacks.requirement_files import is_requirement_file, pinned_packages
 
     path = Path(reference)
@@ -162,13 +162,17 @@ def _side(runs_dir: Path, found: Knowledge, reference: str) -> StackSide:
     elif path.suffix in (".txt", ".toml") and not path.exists():
         raise InputError(f"{reference}: no such file")
     else:
-        digest = digest_named(runs_dir, found, reference)
-        observed = [one for one in found.observations if one.stack.digest == digest]
+        digest = digest_named(runs_dir, knowledge, reference)
+        observed = [
+            observation for observation in knowledge.observations if observation.stack.digest == digest
+        ]
         stack, partial = observed[0].stack, False
-        hardware = tuple({one.hardware.digest: one.hardware for one in observed}.values())
+        hardware = tuple(
+            {observation.hardware.digest: observation.hardware for observation in observed}.values()
+        )
     failures = tuple(
-        one
-        for one in found.observations
-        if one.failure is not None and has_software(one.stack, stack, partial=partial)
+        observation
+        for observation in knowledge.observations
+        if observation.failure is not None and has_software(observation.stack, stack, partial=partial)
     )
     return StackSide(reference, stack, partial, hardware, failures)

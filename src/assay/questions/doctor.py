@@ -69,9 +69,9 @@ def doctor(
         deep,
         report=progress or (lambda _words: None),
     )
-    found = launch.PLATFORMS[where.launcher].doctor(where.options, request)
-    speed = () if data is None else _data_speed(found.facts, least)
-    return Checkup(found.facts, (*found.checks, *speed))
+    diagnosis = launch.PLATFORMS[where.launcher].doctor(where.options, request)
+    speed = () if data is None else _data_speed(diagnosis.facts, least)
+    return Checkup(diagnosis.facts, (*diagnosis.checks, *speed))
 
 
 def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:

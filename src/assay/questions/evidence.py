@@ -29,29 +29,29 @@ def runs_directory(path: str | os.PathLike[str] | None = None) -> Path:
 
     Raises InputError if its name is not text, because an index can't have such a name.
     """
-    found = Path((os.environ.get("ASSAY_RUNS") or "runs") if path is None else path)
+    directory = Path((os.environ.get("ASSAY_RUNS") or "runs") if path is None else path)
     try:
-        os.fspath(found).encode()
+        os.fspath(directory).encode()
     except UnicodeEncodeError:
-        named = os.fsencode(found).decode(errors="backslashreplace")
+        named = os.fsencode(directory).decode(errors="backslashreplace")
         raise InputError(
             f"{named}: the runs directory's name is not UTF-8; rename it or name another"
         ) from None
-    return found
+    return directory
 
 
-def each(*given: Names) -> list[str]:
+def each(*arguments: Names) -> list[str]:
     """Names or paths as text in one list, whether they were given individually or as lists.
 
     Raises InputError for anything else, or if a list is empty.
     """
-    found: list[object] = []
-    for one in given:
-        found += one if isinstance(one, list | tuple) and one else [one]
-    for name in found:
+    names: list[object] = []
+    for argument in arguments:
+        names += argument if isinstance(argument, list | tuple) and argument else [argument]
+    for name in names:
         if not isinstance(name, str | os.PathLike):
             raise InputError(f"found {name!r}; expected a name or a path, or a list of them")
-    return [os.fspath(name) for name in found if isinstance(name, str | os.PathLike)]
+    return [os.fspath(name) for name in names if isinstance(name, str | os.PathLike)]
 
 
 def ready(runs_dir: Path) -> None:
@@ -235,10 +235,10 @@ class RunSet:
 
     def by_system(self) -> dict[str, list[Result]]:
         """The runs of each system, with the plan's systems in its order."""
-        found: dict[str, list[Result]] = {s: [] for s in (self.plan.systems if self.plan else ())}
+        by_system: dict[str, list[Result]] = {s: [] for s in (self.plan.systems if self.plan else ())}
         for result in self.results:
-            found.setdefault(result.run.trial.system, []).append(result)
-        return {system: results for system, results in found.items() if results}
+            by_system.setdefault(result.run.trial.system, []).append(result)
+        return {system: results for system, results in by_system.items() if results}
 
     def metrics(self) -> Metrics:
         """What a run's workload declares, with the suite's primary metric first."""
@@ -253,7 +253,9 @@ def run_sets(runs_dir: Path, references: Iterable[str | os.PathLike[str]]) -> li
 
     Raises InputError with the nearest names if a reference matches nothing or is not a name.
     """
-    named = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in references]
+    named = [
+        os.fspath(reference) if isinstance(reference, os.PathLike) else reference for reference in references
+    ]
     for reference in named:
         if not isinstance(reference, str) or not reference:
             raise InputError(
@@ -276,11 +278,11 @@ def _run_set(runs_dir: Path, reference: str) -> RunSet:
     from assay import store
     from assay.rundir.session import Session
 
-    asked = store.parse(reference)
-    if asked is None:
+    parsed = store.parse(reference)
+    if parsed is None:
         up_to_date(runs_dir, None)
     else:
-        up_to_date(runs_dir, asked.suite, asked.session)
+        up_to_date(runs_dir, parsed.suite, parsed.session)
     results = tuple(store.find(runs_dir, reference))
     for suite, name in sorted({(result.run.suite, result.run.session) for result in results}):
         _must_be_whole(Session(runs_dir / suite / name))

@@ -191,12 +191,12 @@ class _Exploration:
             raise InputError([Problem(self.spec.where("explore"), what)])
         if begun is None:
             self.say("finding versions and interpreters")
-            found, incumbent = dimensions(self.spec), incumbent_values(self.spec)
-            plain = [[one.kind, one.name, list(one.values)] for one in found]
+            varied, incumbent = dimensions(self.spec), incumbent_values(self.spec)
+            plain = [[dimension.kind, dimension.name, list(dimension.values)] for dimension in varied]
             self.journal.add("begun", spec=digest, at=time.time(), dimensions=plain, incumbent=incumbent)
             begun = next(self.journal.entries("begun"))
-        found = [Dimension(kind, name, tuple(values)) for kind, name, values in begun["dimensions"]]
-        return space_of(found, begun["incumbent"])
+        varied = [Dimension(kind, name, tuple(values)) for kind, name, values in begun["dimensions"]]
+        return space_of(varied, begun["incumbent"])
 
     def _batch(self, number: int) -> Ended | None:
         """Propose, build, measure until all are decided or dropped; why there is no such batch, if so."""
@@ -208,11 +208,11 @@ class _Exploration:
             if not choices:
                 return "every stack tried"
             self.journal.add(
-                "proposed", batch=number, choices=[list(map(list, one.values)) for one in choices]
+                "proposed", batch=number, choices=[list(map(list, choice.values)) for choice in choices]
             )
             proposed = self.journal.lines[-1]
         names = [self._take_in(values) for values in proposed["choices"]]
-        running = [name for at, name in enumerate(names) if self._make(name, len(names) - at)]
+        running = [name for index, name in enumerate(names) if self._make(name, len(names) - index)]
         if self.build_only:
             self._drop(running)
         else:
@@ -234,17 +234,17 @@ class _Exploration:
 
         search, content = SEARCHES[self.spec.content.search], self.spec.content
         tried = [
-            Tried(one.choice, None if one.comparison is None else gain(one.comparison))
-            for one in self.candidates.values()
+            Tried(candidate.choice, None if candidate.comparison is None else gain(candidate.comparison))
+            for candidate in self.candidates.values()
         ]
-        found: list[StackChoice] = []
+        choices: list[StackChoice] = []
         for _ in range(min(content.batch, self.limits.max_stacks - len(self.candidates))):
             choice = search(self.space, tried, content.seed)
             if choice is None:
                 break
-            found.append(choice)
+            choices.append(choice)
             tried.append(Tried(choice, None))
-        return found
+        return choices
 
     def _take_in(self, values: Sequence[Sequence[str]]) -> str:
         from assay.stacks.exploring.space import StackChoice
@@ -261,11 +261,11 @@ class _Exploration:
         """
         from dataclasses import replace
 
-        one = self.candidates[name]
-        done = self.builder.make(name, one.choice, left, needed=self._is_needed(name))
+        candidate = self.candidates[name]
+        done = self.builder.make(name, candidate.choice, left, needed=self._is_needed(name))
         self.spent_s += done["seconds"]
         self.candidates[name] = replace(
-            one,
+            candidate,
             failure=done["failure"],
             why=done["why"],
             log=done["log"],
@@ -308,7 +308,7 @@ class _Exploration:
 
         from assay.stacks.exploring.rungs import survivors
 
-        found = []
+        comparisons = []
         most = self.spec.content.max_repeats
         for name in running:
             comparison, why = self.measuring.compared(name, INCUMBENT, most)
@@ -316,14 +316,14 @@ class _Exploration:
                 self.candidates[name], comparison=comparison, blocks=blocks, why=why, failure=None
             )
             if comparison is not None:
-                found.append(comparison)
-        kept = survivors(found, blocks, most)
+                comparisons.append(comparison)
+        kept = survivors(comparisons, blocks, most)
         for name in running:
-            one = self.candidates[name]
-            if name not in kept and blocks < most and one.comparison is not None:
-                decided = one.comparison.verdict in ("slower", "equivalent")
-                why = one.comparison.verdict if decided else "others of its batch were better"
-                self.candidates[name] = replace(one, dropped=f"after {blocks} blocks: {why}")
+            candidate = self.candidates[name]
+            if name not in kept and blocks < most and candidate.comparison is not None:
+                decided = candidate.comparison.verdict in ("slower", "equivalent")
+                why = candidate.comparison.verdict if decided else "others of its batch were better"
+                self.candidates[name] = replace(candidate, dropped=f"after {blocks} blocks: {why}")
         return kept
 
     def _drop(self, names: Sequence[str]) -> None:
@@ -337,12 +337,20 @@ class _Exploration:
 
         from assay.stacks.exploring.rungs import gain, verdicts
 
-        found = {name: one.comparison for name, one in self.candidates.items() if one.comparison is not None}
-        claimed = verdicts(found)
+        comparisons = {
+            name: candidate.comparison
+            for name, candidate in self.candidates.items()
+            if candidate.comparison is not None
+        }
+        claimed = verdicts(comparisons)
         ordered = sorted(claimed, key=lambda name: gain(claimed[name]), reverse=True)
         ranked = [replace(self.candidates[name], comparison=claimed[name]) for name in ordered]
-        rest = [one for name, one in self.candidates.items() if name not in claimed]
-        better = [one for one in ranked if (c := one.comparison) and c.verdict == "faster" and c.by_margin]
+        rest = [candidate for name, candidate in self.candidates.items() if name not in claimed]
+        better = [
+            candidate
+            for candidate in ranked
+            if (c := candidate.comparison) and c.verdict == "faster" and c.by_margin
+        ]
         return ExplorationResult(
             name=self.spec.name,
             incumbent=str(self.space.incumbent),

@@ -50,9 +50,9 @@ def export(
     if form not in _ENDINGS.values():
         raise InputError(f"format: found {form!r}; expected {', '.join(_ENDINGS.values())}")
     directory = runs_directory(runs)
-    found = run_sets(directory, each(run, *more))
-    ids = dict.fromkeys(result.run.id for one in found for result in one.results)
-    declared = _declared(found)
+    chosen = run_sets(directory, each(run, *more))
+    ids = dict.fromkeys(result.run.id for run_set in chosen for result in run_set.results)
+    declared = _declared(chosen)
     written = answered(directory, lambda: store.export(directory, list(ids), Path(output), form, declared))
     return ExportCount(written, len(ids))
 
@@ -61,16 +61,16 @@ def _declared(chosen: Sequence[RunSet]) -> Collection[DeclaredMetric]:
     """What the workloads declare for each metric, by session and benchmark."""
     from assay.store import DeclaredMetric
 
-    found: dict[tuple[str, str, str, str], DeclaredMetric] = {}
-    for one in chosen:
-        metrics = one.metrics()
+    declared: dict[tuple[str, str, str, str], DeclaredMetric] = {}
+    for run_set in chosen:
+        metrics = run_set.metrics()
         known: set[tuple[str, str, str]] = set()
-        for run in (result.run for result in one.results):
+        for run in (result.run for result in run_set.results):
             place = (run.suite, run.session, run.trial.benchmark)
             if place in known:
                 continue
             known.add(place)
             for rank, metric in enumerate(metrics(run).values()):
                 key = (*place, metric.name)
-                found.setdefault(key, DeclaredMetric(*key, metric.better, rank))
-    return found.values()
+                declared.setdefault(key, DeclaredMetric(*key, metric.better, rank))
+    return declared.values()

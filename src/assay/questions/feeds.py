@@ -69,9 +69,9 @@ def feeds(
         if value is not None and not value > 0:
             raise InputError(f"{name}: found {value:g}; expected more than 0")
     directory = runs_directory(runs)
-    found = run_sets(directory, dict.fromkeys(each(run, *more)))
-    results = list({r.run.id: r for one in found for r in one.results}.values())
-    metrics = found[0].metrics()
+    chosen = run_sets(directory, dict.fromkeys(each(run, *more)))
+    results = list({r.run.id: r for run_set in chosen for r in run_set.results}.values())
+    metrics = chosen[0].metrics()
     workloads = {r.run.trial.workload for r in results}
     sizes = {} if stated is None else dict.fromkeys(workloads, stated)
     feedings = feeding.feedings(results, metrics, sizes)
@@ -94,6 +94,6 @@ def _unread(directory: Path, results: Sequence[Result]) -> Iterator[str]:
     for result in results:
         read.setdefault(result.run.suite, set()).add(result.run.session)
     for suite, sessions in read.items():
-        for one in rundir.all_of(directory, suite):
-            if one.name not in sessions:
-                yield one.id
+        for session in rundir.all_of(directory, suite):
+            if session.name not in sessions:
+                yield session.id

@@ -72,27 +72,31 @@ def fetch_telemetry(
     token = _token(token_file, token_env)
     client = PrometheusClient(prometheus, token, None if ca_file is None else Path(ca_file))
     version = client.version()
-    found = []
+    fetched = []
     with session.lock():
         attempts = list(session.last_attempts().values())
         for number, attempt in enumerate(attempts):
             run = attempt.run()
             if run.state in (RunState.FINISHED, RunState.FAILED):
-                found.append(_fetch(client, version, attempt, run))
+                fetched.append(_fetch(client, version, attempt, run))
             if progress is not None:
                 progress(number + 1, len(attempts))
-    if not found:
+    if not fetched:
         raise InputError(f"{session.id}: no run has ended yet; fetch its telemetry when one has")
-    return found
+    return fetched
 
 
 def _session(runs_dir: Path, reference: str) -> Session:
     from assay.rundir import session as rundir
 
-    matching = [one for one in rundir.sessions(runs_dir) if reference in (one.id, one.id.partition("/")[0])]
+    matching = [
+        session
+        for session in rundir.sessions(runs_dir)
+        if reference in (session.id, session.id.partition("/")[0])
+    ]
     if not matching:
         raise InputError(f"{reference}: no session below {runs_dir}; `assay list` shows what there is")
-    return max(matching, key=lambda one: one.name)
+    return max(matching, key=lambda session: session.name)
 
 
 def _token(file: str | os.PathLike[str] | None, name: str | None) -> str:
@@ -110,8 +114,8 @@ def _token(file: str | os.PathLike[str] | None, name: str | None) -> str:
     else:
         where = os.fspath(file or "")
         try:
-            with open_plain(Path(where)) as found:
-                token = found.read(MOST_TOKEN_BYTES).decode(errors="replace").strip()
+            with open_plain(Path(where)) as stream:
+                token = stream.read(MOST_TOKEN_BYTES).decode(errors="replace").strip()
         except OSError as error:
             raise InputError(f"{where}: {error.strerror}; expected a file with a bearer token") from error
     if not token or not token.isascii() or not token.isprintable() or " " in token:
@@ -128,20 +132,20 @@ def _fetch(client: PrometheusClient, version: str, attempt: Attempt, run: Run) -
     places = run_places(attempt, run)
     if not places:
         return FetchedRun(run.id, why_not="it is unknown on which nodes it ran")
-    found = fetch(client, places, run.started_at, run.ended_at)
-    nodes = sorted(found.step_s)
+    telemetry = fetch(client, places, run.started_at, run.ended_at)
+    nodes = sorted(telemetry.step_s)
     if not nodes:
         names = ", ".join(sorted({name for place in places for name in place.hosts | place.pods})[:6])
         why = f"this Prometheus has no series of its nodes at that time (looked for {names})"
-        return FetchedRun(run.id, nodes=(0, len(places)), missing=found.missing, why_not=why)
-    _store(client, version, attempt, found)
+        return FetchedRun(run.id, nodes=(0, len(places)), missing=telemetry.missing, why_not=why)
+    _store(client, version, attempt, telemetry)
     return FetchedRun(
         run.id,
-        (found.node.rows, found.gpu.rows),
+        (telemetry.node.rows, telemetry.gpu.rows),
         (len(nodes), len(places)),
-        sum(map(len, found.gpus.values())),
-        found.missing,
-        found.left_out,
+        sum(map(len, telemetry.gpus.values())),
+        telemetry.missing,
+        telemetry.left_out,
         _agreement(attempt),
     )
 
@@ -159,33 +163,35 @@ def run_places(attempt: Attempt, run: Run) -> list[RunPlace]:
     count = max(len(probed), 0) or len(dict.fromkeys(filter(None, by_rank)))
     named = by_worker if len(by_worker) == count else list(dict.fromkeys(filter(None, by_rank)))
     named = named if len(named) == count else []
-    found = []
+    places = []
     for number in range(count):
         names = {*(probed[number : number + 1]), *(named[number : number + 1])} - {""}
-        found.append(RunPlace(frozenset(names), frozenset(names)))
-    return found
+        places.append(RunPlace(frozenset(names), frozenset(names)))
+    return places
 
 
-def _store(client: PrometheusClient, version: str, attempt: Attempt, found: FetchedTelemetry) -> None:
+def _store(client: PrometheusClient, version: str, attempt: Attempt, telemetry: FetchedTelemetry) -> None:
     from assay.telemetry.lines import NodeTelemetry
     from assay.telemetry.recorded import store_tables
     from assay.telemetry.samples import TelemetryHeader
 
     arrays = {
-        name: table.arrays() for name, table in (("node", found.node), ("gpu", found.gpu)) if table.rows
+        name: table.arrays()
+        for name, table in (("node", telemetry.node), ("gpu", telemetry.gpu))
+        if table.rows
     }
-    begin = min(float(at[0]) for table in (found.node, found.gpu) for at in table.unix_s)
+    begin = min(float(times[0]) for table in (telemetry.node, telemetry.gpu) for times in table.unix_s)
     nodes = []
-    for number, step_s in sorted(found.step_s.items()):
-        gpus = tuple(found.gpus.get(number, ()))
-        header = TelemetryHeader(begin, step_s, tuple(found.node.names), tuple(found.gpu.names), gpus)
-        samples = sum(len(of) for of in found.node.node if of[0] == number)
+    for number, step_s in sorted(telemetry.step_s.items()):
+        gpus = tuple(telemetry.gpus.get(number, ()))
+        header = TelemetryHeader(begin, step_s, tuple(telemetry.node.names), tuple(telemetry.gpu.names), gpus)
+        samples = sum(len(numbers) for numbers in telemetry.node.node if numbers[0] == number)
         nodes.append(NodeTelemetry(number, header, samples=samples))
     source = {
         "url": client.url,
         "version": version,
-        "missing": dict(found.missing),
-        "left_out": list(found.left_out),
+        "missing": dict(telemetry.missing),
+        "left_out": list(telemetry.left_out),
     }
     store_tables(attempt.path, arrays, nodes, source)
     attempt.renew_stamp()

@@ -65,12 +65,12 @@ def history(
     changes = partial(_changes, directory)
     counted = histories(results, metric, metrics=metrics)
     sweeps = _slow_in_sweeps(directory, counted)
-    found = tuple(annotate(one, changes, sweeps(one)) for one in counted)
-    if not found:
+    annotated = tuple(annotate(past, changes, sweeps(past)) for past in counted)
+    if not annotated:
         raise InputError(
             f"{metric}: none of the {len(results)} runs that report it gave a result that counts"
         )
-    return found
+    return annotated
 
 
 def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
@@ -99,7 +99,7 @@ def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
 
 
 def _slow_in_sweeps(
-    runs_dir: Path, found: Sequence[History]
+    runs_dir: Path, histories: Sequence[History]
 ) -> Callable[[History], dict[str, str | InputError]]:
     """What gives, for a history of a node: session of a sweep → what its page says of the slow node.
 
@@ -109,7 +109,7 @@ def _slow_in_sweeps(
     from assay.cluster.sweep import NODES
     from assay.questions.sweep_pages import slow_systems
 
-    entries = [entry for one in found if one.suite == NODES for entry in one.entries]
+    entries = [entry for history in histories if history.suite == NODES for entry in history.entries]
     begun = {entry.session: entry.at for entry in entries}
     counts = Counter[str]()
     for entry in entries:
@@ -125,15 +125,15 @@ def _slow_in_sweeps(
         except InputError as error:  # of this session; the history has others
             slow[session] = error
 
-    def of(one: History) -> dict[str, str | InputError]:
-        own = {entry.session for entry in one.entries if one.suite == NODES}
+    def slow_in_sessions(history: History) -> dict[str, str | InputError]:
+        own = {entry.session for entry in history.entries if history.suite == NODES}
         return {
-            session: words if isinstance(words, InputError) else words[one.system]
-            for session, words in slow.items()
-            if session in own and (isinstance(words, InputError) or one.system in words)
+            session: finding if isinstance(finding, InputError) else finding[history.system]
+            for session, finding in slow.items()
+            if session in own and (isinstance(finding, InputError) or history.system in finding)
         }
 
-    return of
+    return slow_in_sessions
 
 
 def _changes(runs_dir: Path, old: SessionValue, new: SessionValue) -> list[FactChange]:
@@ -142,20 +142,20 @@ def _changes(runs_dir: Path, old: SessionValue, new: SessionValue) -> list[FactC
     from assay.questions.definitions import programs
     from assay.report.sentences.history import FactChange
 
-    made = []
+    changes = []
     for name in ("suite_digest", "assay_version"):
         a, b = ({getattr(result.run, name) for result in entry.results} for entry in (old, new))
         if a != b:
-            made.append(FactChange(name, "/".join(sorted(a)), "/".join(sorted(b))))
+            changes.append(FactChange(name, "/".join(sorted(a)), "/".join(sorted(b))))
     try:
         content = [programs(runs_dir, entry.results) for entry in (old, new)]
         edited = (fact for fact in provenance.settings_side_by_side("programs", *content) if fact.differs)
-        made += [FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in edited]
+        changes += [FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in edited]
     except InputError as error:  # of one session; the rest of the history is known
-        made.append(FactChange("programs", "not compared", f"unknown: {error}"))
+        changes.append(FactChange("programs", "not compared", f"unknown: {error}"))
     sides = [[r.provenance for r in entry.results if r.provenance is not None] for entry in (old, new)]
     differing = (fact for fact in provenance.differences(*sides) if fact.matters)
-    return [*made, *(FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in differing)]
+    return [*changes, *(FactChange(fact.name, _values(fact.a), _values(fact.b)) for fact in differing)]
 
 
 def _values(values: Sequence[Any]) -> str:

@@ -81,10 +81,10 @@ def import_(
 
     if format not in ("auto", *formats()):
         raise InputError(f"format: found {format!r}; expected auto, {', '.join(formats())}")
-    given, directory = [Path(one) for one in each(path, *paths)], runs_directory(runs)
-    own = [one for one in given if one.is_dir() and is_run_directory(one)]
-    sheets = [one for one in given if one.is_file() and one.suffix.lower() in SHEETS]
-    logs = [one for one in given if one not in own and one not in sheets]
+    sources, directory = [Path(source) for source in each(path, *paths)], runs_directory(runs)
+    own = [source for source in sources if source.is_dir() and is_run_directory(source)]
+    sheets = [source for source in sources if source.is_file() and source.suffix.lower() in SHEETS]
+    logs = [source for source in sources if source not in own and source not in sheets]
     if logs and name is None:
         raise InputError(f"{logs[0]}: imported logs need a name; add --name")
     if own and (name or system or shape or round or benchmark):
@@ -95,11 +95,11 @@ def import_(
         of_shape = Shape.parse(shape) if isinstance(shape, str) else shape
     except ValueError as error:
         raise InputError(f"shape: {error}") from error
-    sessions = [one for place in own for one in _merged(place, directory)]
-    sessions += [one for sheet in sheets for one in _numbers(sheet, directory, name, command_line)]
+    sessions = [session for place in own for session in _merged(place, directory)]
+    sessions += [session for sheet in sheets for session in _numbers(sheet, directory, name, command_line)]
     if logs and name is not None:
-        asked = TrainingLogsRequest(directory, name, system, of_shape, round, benchmark, command_line)
-        sessions += _logs(logs, asked, format)
+        request = TrainingLogsRequest(directory, name, system, of_shape, round, benchmark, command_line)
+        sessions += _logs(logs, request, format)
     return Import(tuple(sessions), updated(directory))
 
 
@@ -113,7 +113,7 @@ def _merged(path: Path, runs_dir: Path) -> Iterator[ImportedSession]:
         yield ImportedSession(merged.session, runs, merged.added, notes)
 
 
-def _logs(paths: Sequence[Path], asked: TrainingLogsRequest, format_: str) -> list[ImportedSession]:
+def _logs(paths: Sequence[Path], request: TrainingLogsRequest, format_: str) -> list[ImportedSession]:
     """Training results, inference runs and each program's logs become one session each."""
     from assay.intake.loadgen import import_inference
     from assay.intake.tf_cnn import import_cnn_logs
@@ -124,32 +124,34 @@ def _logs(paths: Sequence[Path], asked: TrainingLogsRequest, format_: str) -> li
     from assay.logs.mlperf_storage import NAME, find_summaries
     from assay.logs.result_sets import find_sets, holds_results
 
-    of: dict[str, list[Path]] = {}
+    by_tool: dict[str, list[Path]] = {}
     problems: list[Problem] = []
     for path in paths:
         try:
             if summaries := find_summaries(path):
-                of.setdefault(NAME, []).extend(summaries)
+                by_tool.setdefault(NAME, []).extend(summaries)
             if not summaries or holds_results(path) or find_runs([path]):
-                of.setdefault(_format(path, format_), []).append(path)
+                by_tool.setdefault(_format(path, format_), []).append(path)
         except InputError as error:
             problems += error.problems
-    if problems and of:
-        others = counted(sum(map(len, of.values())), "path")
+    if problems and by_tool:
+        others = counted(sum(map(len, by_tool.values())), "path")
         problems.append(
             Problem("", f"nothing was imported; leave out those above to import the rest, {others}")
         )
     if problems:
         raise InputError(problems)
-    training, inference = told_apart(of.pop("mlperf", []))
-    imported = [import_sets(find_sets(training), asked)] if training else []
-    imported += [import_inference(inference, asked)] if inference else []
-    imported += [import_cnn_logs(of.pop("tf-cnn-benchmarks"), asked)] if "tf-cnn-benchmarks" in of else []
-    imported += [import_tool_logs(files, tool, asked) for tool, files in of.items()]
+    training, inference = told_apart(by_tool.pop("mlperf", []))
+    imported = [import_sets(find_sets(training), request)] if training else []
+    imported += [import_inference(inference, request)] if inference else []
+    imported += (
+        [import_cnn_logs(by_tool.pop("tf-cnn-benchmarks"), request)] if "tf-cnn-benchmarks" in by_tool else []
+    )
+    imported += [import_tool_logs(files, tool, request) for tool, files in by_tool.items()]
     return [*map(_session, imported)]
 
 
-def _format(path: Path, asked: str) -> str:
+def _format(path: Path, requested: str) -> str:
     """The tool whose log a path is: as requested, or by its name or content.
 
     Raises InputError if it has lines of several programs or of none, or if a folder is declared to be one
@@ -161,18 +163,18 @@ def _format(path: Path, asked: str) -> str:
     from assay.logs.tools import tools_of
 
     if path.is_dir():
-        if asked not in ("auto", "mlperf"):
-            raise InputError(f"{path}: --format {asked} reads files; name the files of the folder")
+        if requested not in ("auto", "mlperf"):
+            raise InputError(f"{path}: --format {requested} reads files; name the files of the folder")
         return "mlperf"
-    if asked != "auto":
-        return asked
-    found = [tool.name for tool in tools_of(path)]
-    found += ["tf-cnn-benchmarks"] if is_cnn_log(path) else []
-    if len(found) > 1:
-        raise InputError(f"{path}: it has lines of {' and '.join(found)}; choose one with --format")
-    if not found and not is_mlperf_file(path):
+    if requested != "auto":
+        return requested
+    names = [tool.name for tool in tools_of(path)]
+    names += ["tf-cnn-benchmarks"] if is_cnn_log(path) else []
+    if len(names) > 1:
+        raise InputError(f"{path}: it has lines of {' and '.join(names)}; choose one with --format")
+    if not names and not is_mlperf_file(path):
         raise InputError([Problem(str(path), unrecognised(path))])
-    return found[0] if found else "mlperf"
+    return names[0] if names else "mlperf"
 
 
 def _numbers(

@@ -55,8 +55,8 @@ def look_here() -> Machine:
 
 def _name(directory: Path) -> str:
     """The suite is named after its directory, as far as that is a valid name."""
-    words = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.absolute().name).strip("-._")
-    return words[:40] or "starter"
+    suite_name = re.sub(r"[^A-Za-z0-9._-]+", "-", directory.absolute().name).strip("-._")
+    return suite_name[:40] or "starter"
 
 
 def _write(directory: Path, files: dict[Path, str], force: bool) -> None:

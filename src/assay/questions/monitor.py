@@ -35,8 +35,8 @@ def monitor_metrics(
     from prometheus_client import exposition
     from prometheus_client.openmetrics import exposition as openmetrics
 
-    made = _registry(runs_directory(runs))
-    text: bytes = (openmetrics if form == "openmetrics" else exposition).generate_latest(made)
+    registry = _registry(runs_directory(runs))
+    text: bytes = (openmetrics if form == "openmetrics" else exposition).generate_latest(registry)
     return text
 
 
@@ -81,9 +81,9 @@ def _registry(runs_dir: Path) -> CollectorRegistry:
     from assay.monitor.exporter import MetricsCollector
     from assay.monitor.live import live_runs
 
-    made = CollectorRegistry()
-    made.register(MetricsCollector(lambda: live_runs(runs_dir), _newest(runs_dir)))
-    return made
+    registry = CollectorRegistry()
+    registry.register(MetricsCollector(lambda: live_runs(runs_dir), _newest(runs_dir)))
+    return registry
 
 
 def _newest(runs_dir: Path) -> Callable[[], NewestResults]:
@@ -95,7 +95,7 @@ def _newest(runs_dir: Path) -> Callable[[], NewestResults]:
         from assay.rundir.session import sessions
 
         last: dict[str, Session] = {}
-        found, errors = [], 0
+        newest, errors = [], 0
         for session in sessions(runs_dir):
             try:
                 if not session.lost_files and session.header.finished_at is not None:
@@ -111,13 +111,13 @@ def _newest(runs_dir: Path) -> Callable[[], NewestResults]:
                 except InputError:  # counted in the metrics, and reported by `assay show`
                     errors += 1
                     continue
-            found.append(known[key])
+            newest.append(known[key])
         return NewestResults(
-            [one for each in found for one in each.results],
-            [one for each in found for one in each.verdicts],
-            {name: count for each in found for name, count in (each.doubts or {}).items()},
-            errors + sum(each.errors for each in found),
-            [one for each in found for one in each.steps],
+            [result for results in newest for result in results.results],
+            [verdict for results in newest for verdict in results.verdicts],
+            {name: count for results in newest for name, count in (results.doubts or {}).items()},
+            errors + sum(results.errors for results in newest),
+            [step for results in newest for step in results.steps],
         )
 
     return read
@@ -141,21 +141,23 @@ def _of_session(session: Session, runs_dir: Path) -> NewestResults:
         NewestResult(
             suite,
             session.name,
-            one.side,
-            one.point.benchmark,
-            str(one.point.shape),
-            one.point.metric,
-            one.point.unit,
-            one.estimate.value,
-            one.estimate.low,
-            one.estimate.high,
-            len(one.values),
-            _labels(one.point),
+            summary.side,
+            summary.point.benchmark,
+            str(summary.point.shape),
+            summary.point.metric,
+            summary.point.unit,
+            summary.estimate.value,
+            summary.estimate.low,
+            summary.estimate.high,
+            len(summary.values),
+            _labels(summary.point),
         )
-        for one in contents.summaries
-        if contents.primary.get(one.point.benchmark) == one.point.metric
+        for summary in contents.summaries
+        if contents.primary.get(summary.point.benchmark) == summary.point.metric
     ]
-    compared = [(one, one.b) for question in contents.questions for one in question.comparisons]
+    compared = [
+        (comparison, comparison.b) for question in contents.questions for comparison in question.comparisons
+    ]
     steps: list[NewestStep] = []
     errors = 0
     try:
@@ -168,16 +170,16 @@ def _of_session(session: Session, runs_dir: Path) -> NewestResults:
             suite,
             session.name,
             system,
-            one.a,
-            one.point.benchmark,
-            str(one.point.shape),
-            one.point.metric,
-            one.verdict,
-            one.ratio.value,
-            _labels(one.point),
+            comparison.a,
+            comparison.point.benchmark,
+            str(comparison.point.shape),
+            comparison.point.metric,
+            comparison.verdict,
+            comparison.ratio.value,
+            _labels(comparison.point),
         )
-        for one, system in compared
-        if one.ratio.value == one.ratio.value
+        for comparison, system in compared
+        if comparison.ratio.value == comparison.ratio.value
     ]
     return NewestResults(values, verdicts, {(suite, session.name): len(contents.doubts)}, errors, steps)
 
@@ -193,9 +195,9 @@ def _with_baseline(session: Session, runs_dir: Path, systems: Sequence[str]) -> 
         return []
     with open_plain(file) as stream:
         baseline = stream.read(MOST_BYTES).decode(errors="replace").strip()
-    found = gate(session.id, baseline=baseline, runs=runs_dir)
+    gated = gate(session.id, baseline=baseline, runs=runs_dir)
     only = systems[0] if len(systems) == 1 else None  # a pair's names are sessions if systems are the same
-    return [(one.comparison, only or one.comparison.b) for one in found.judged]
+    return [(verdict.comparison, only or verdict.comparison.b) for verdict in gated.judged]
 
 
 def _steps(suite: str, primary: Mapping[str, str], runs_dir: Path) -> list[NewestStep]:
@@ -203,16 +205,16 @@ def _steps(suite: str, primary: Mapping[str, str], runs_dir: Path) -> list[Newes
     from assay.monitor.exporter import NewestStep
     from assay.questions.history import history
 
-    found = []
+    steps = []
     for benchmark, metric in primary.items():
-        for one in history(metric, suite=suite, benchmark=benchmark, runs=runs_dir):
-            past = one.history
+        for annotated in history(metric, suite=suite, benchmark=benchmark, runs=runs_dir):
+            past = annotated.history
             if not past.steps:
                 continue
             step = past.steps[-1]
             way = {True: "better", False: "worse", None: "neither"}[step.better]
-            shape, at = str(past.point.shape), past.entries[step.before].at
-            found.append(
+            shape, began_at = str(past.point.shape), past.entries[step.before].at
+            steps.append(
                 NewestStep(
                     suite,
                     past.system,
@@ -222,11 +224,11 @@ def _steps(suite: str, primary: Mapping[str, str], runs_dir: Path) -> list[Newes
                     step.kind,
                     way,
                     step.ratio.value,
-                    at,
+                    began_at,
                     _labels(past.point),
                 )
             )
-    return found
+    return steps
 
 
 def _labels(point: Point) -> str:

@@ -29,10 +29,10 @@ class Notebook:
 
     def text(self) -> str:
         """The file, in version 4.5 of Jupyter's format, without outputs; equal cells give equal bytes."""
-        made = [_cell(at, kind, text) for at, (kind, text) in enumerate(self.cells, start=1)]
+        cells = [_cell(number, kind, text) for number, (kind, text) in enumerate(self.cells, start=1)]
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
         about = {"kernelspec": kernel, "language_info": {"name": "python"}}
-        whole = {"cells": made, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
+        whole = {"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -57,19 +57,21 @@ def notebook(
     from assay.questions.report import report
 
     references, directory = each(reference, *more), runs_directory(runs)
-    made = report(references, margin=margin, baseline=baseline, runs=directory)
+    runs_report = report(references, margin=margin, baseline=baseline, runs=directory)
     options = {"margin": margin, "baseline": baseline}
-    given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
-    return Notebook(made.name, tuple(_cells(made, references, given, directory)))
+    options_text = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+    return Notebook(runs_report.name, tuple(_cells(runs_report, references, options_text, directory)))
 
 
-def _cells(made: Report, references: Sequence[str], given: str, directory: Path) -> Iterator[tuple[str, str]]:
+def _cells(
+    runs_report: Report, references: Sequence[str], options_text: str, directory: Path
+) -> Iterator[tuple[str, str]]:
     from assay import redact
     from assay.version import __version__
 
     names = ", ".join(map(repr, references))
-    said = [answer["sentence"] for answer in made.plain().get("answers", [])]
-    listed = "".join(f"- {sentence}\n" for sentence in said)
+    sentences = [answer["sentence"] for answer in runs_report.plain().get("answers", [])]
+    listed = "".join(f"- {sentence}\n" for sentence in sentences)
     yield (
         "markdown",
         redact.text(
@@ -79,15 +81,15 @@ def _cells(made: Report, references: Sequence[str], given: str, directory: Path)
     )
     yield "code", f"import assay\nfrom assay.api import report\n\nRUNS = {str(directory.absolute())!r}"
     yield "markdown", "## The report"
-    yield "code", f"found = report([{names}]{given}, runs=RUNS)\nfound"
-    if made.charts:
+    yield "code", f"found = report([{names}]{options_text}, runs=RUNS)\nfound"
+    if runs_report.charts:
         yield "markdown", "## Its charts"
         yield "code", "for chart in found.charts:\n    display(chart)"
-    for one in references:
-        yield "markdown", f"## {redact.text(one)}\nEach number with its interval, and the doubts."
-        yield "code", f"assay.show({one!r}, runs=RUNS)"
+    for reference in references:
+        yield "markdown", f"## {redact.text(reference)}\nEach number with its interval, and the doubts."
+        yield "code", f"assay.show({reference!r}, runs=RUNS)"
     yield "markdown", "## Are the answers still the same?"
-    verdicts = [answer["verdict"] for answer in made.plain().get("answers", [])]
+    verdicts = [answer["verdict"] for answer in runs_report.plain().get("answers", [])]
     yield "code", f"assert [answer['verdict'] for answer in found.plain().get('answers', [])] == {verdicts!r}"
 
 

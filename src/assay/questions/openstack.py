@@ -24,7 +24,7 @@ def openstack(file: str | PathLike[str]) -> MachinesFile:
     from assay.suite.findings import checked
 
     read = document.read(Path(file))
-    wanted, problems = (None, []) if read.problems else checked(MachinesFile, read.data, read.where)
-    if wanted is None:
+    machines, problems = (None, []) if read.problems else checked(MachinesFile, read.data, read.where)
+    if machines is None:
         raise InputError([*read.problems, *problems])
-    return wanted
+    return machines

@@ -26,40 +26,42 @@ if TYPE_CHECKING:
 class ClusterPreparation:
     """The result of `prepare`: nothing changes before `apply` or `revert`.
 
-    wanted  the parts and their objects
-    lacks   what to add to the system so that its pods use the cluster's resources; "" if nothing
-    words   that name the system in a command
+    preparation   the parts and their objects
+    lacks         what to add to the system so that its pods use the cluster's resources; "" if nothing
+    system_words  how to name the system in a command
     """
 
-    wanted: Preparation
+    preparation: Preparation
     lacks: str
-    words: str
+    system_words: str
 
     @cached_property
     def cluster(self) -> Cluster:
         """The connection. Raises PlatformError if it does not answer."""
         from assay.launch.kubernetes.connection import connect
 
-        return connect(self.wanted.target.system.context, self.wanted.target.namespace)
+        return connect(self.preparation.target.system.context, self.preparation.target.namespace)
 
     @property
     def parts(self) -> list[str] | None:
         """Names of the parts; None for all of the system's."""
-        return None if self.wanted.whole else [*self.wanted.names()]
+        return None if self.preparation.whole else [*self.preparation.names()]
 
     def plan(self, *, reverting: bool = False) -> list[ObjectChange]:
         """What `apply`, or `revert`, would do, by the API server's own dry run."""
         from assay.cluster import prepare as work
 
         return (
-            work.revert_plan(self.cluster, self.parts) if reverting else work.plan(self.cluster, self.wanted)
+            work.revert_plan(self.cluster, self.parts)
+            if reverting
+            else work.plan(self.cluster, self.preparation)
         )
 
     def apply(self) -> list[ObjectChange]:
         """Apply it to the cluster. Raises InputError, and changes nothing, if a step is blocked."""
         from assay.cluster import prepare as work
 
-        return work.apply(self.cluster, self.wanted)
+        return work.apply(self.cluster, self.preparation)
 
     def revert(self) -> list[ObjectChange]:
         """Remove what `apply` created."""
@@ -72,7 +74,10 @@ class ClusterPreparation:
         from assay.checks.check import for_system
         from assay.cluster.components.requirements import check_all
 
-        return [(part, for_system(one, self.words)) for part, one in check_all(self.cluster, self.wanted)]
+        return [
+            (part, for_system(check, self.system_words))
+            for part, check in check_all(self.cluster, self.preparation)
+        ]
 
 
 def prepare(
@@ -99,12 +104,14 @@ def prepare(
     written = kubernetes_options(system, systems)
     chosen = openshift.with_rdma(written) if rdma else written
     target = _target(chosen, platform)
-    parts = tuple(_completed(one, target, system, systems) for one in _parts(chosen, part, system, systems))
-    wanted = Preparation(target, parts, not part)
-    _refuse_strangers(wanted)
-    podded = wanted.target.is_openshift and "pods" in wanted.names()
+    parts = tuple(
+        _completed(component, target, system, systems) for component in _parts(chosen, part, system, systems)
+    )
+    preparation = Preparation(target, parts, not part)
+    _refuse_strangers(preparation)
+    podded = preparation.target.is_openshift and "pods" in preparation.names()
     lacks = openshift.lacks(written, chosen) if podded else ""
-    return ClusterPreparation(wanted, lacks, on_command_line(system, systems))
+    return ClusterPreparation(preparation, lacks, on_command_line(system, systems))
 
 
 def refuse_restarts(steps: Sequence[ObjectChange]) -> None:
@@ -133,17 +140,17 @@ def _parts(
         if name not in PARTS
     ]
     problems += [Problem("--part", unknown("part", name, PARTS)) for name in names if name not in PARTS]
-    wanted = names or ("pods", *chosen.prepare)
-    made = []
+    chosen_names = names or ("pods", *chosen.prepare)
+    components = []
     for name, part in PARTS.items():
-        if name in wanted:
-            at = (system, "prepare", name)
-            one, wrong = checked(part, chosen.prepare.get(name) or {}, written.where, at)
+        if name in chosen_names:
+            keys = (system, "prepare", name)
+            component, wrong = checked(part, chosen.prepare.get(name) or {}, written.where, keys)
             problems += wrong
-            made += [] if one is None else [one]
+            components += [] if component is None else [component]
     if problems:
         raise InputError(problems)
-    return tuple(made)
+    return tuple(components)
 
 
 def _completed(
@@ -172,9 +179,9 @@ def _target(system: KubernetesSystem, platform: Platform | None) -> PreparationT
     return PreparationTarget(platform, namespace, system)
 
 
-def _refuse_strangers(wanted: Preparation) -> None:
-    platform = wanted.target.platform
-    strangers = [part.name for part in wanted.parts if platform not in part.platforms]
+def _refuse_strangers(preparation: Preparation) -> None:
+    platform = preparation.target.platform
+    strangers = [part.name for part in preparation.parts if platform not in part.platforms]
     if strangers:
         raise InputError(
             f"{', '.join(strangers)}: not for {platform}; omit it, or state the platform with --for"

@@ -138,11 +138,11 @@ def _sessions(directory: Path, references: tuple[str, ...]) -> Iterator[Session]
         yield from rundir.sessions(directory)
     for reference in references:
         suite, _, name = reference.partition("/")
-        found = rundir.all_of(directory, safe_name(suite))
-        chosen = [one for one in found if name in ("", one.name)]
+        sessions = rundir.all_of(directory, safe_name(suite))
+        chosen = [session for session in sessions if name in ("", session.name)]
         if not chosen:
             raise InputError(f"{directory} has no session {reference}; name a suite, or suite/session")
-        yield from (Session(one.path.absolute()) for one in chosen)
+        yield from (Session(session.path.absolute()) for session in chosen)
 
 
 def _tell_nobody(_session: str, _sent: int, _total: int) -> None:
@@ -205,10 +205,10 @@ def _send_content(
 
 def _again(ask: Callable[[], ServerAnswer]) -> ServerAnswer:
     """The answer, asked for again if the connection breaks. Raises AssayError after several tries."""
-    for at in range(MOST_TRIES):
+    for attempt in range(MOST_TRIES):
         try:
             return ask()
         except (HostError, BusyError) as error:
             last: AssayError = error
-            time.sleep(PAUSE_S * 2**at)
+            time.sleep(PAUSE_S * 2**attempt)
     raise HostError(f"{last}. What arrived is kept: the same command continues")

@@ -63,14 +63,14 @@ def enqueue(request: QueueRequest, *, runs: str | PathLike[str] | None = None) -
     return directory.one(name)
 
 
-def can_be_repeated(found: QueuedRun, *, runs: str | PathLike[str] | None = None) -> bool:
+def can_be_repeated(queued_run: QueuedRun, *, runs: str | PathLike[str] | None = None) -> bool:
     """Whether trials of what a run of the queue made have failed, or can't be read: the run says which."""
     from assay.run.session_choice import failed_trials
     from assay.rundir.session import Session
 
-    if not found.session:
+    if not queued_run.session:
         return False
-    session = Session(runs_directory(runs) / found.session)
+    session = Session(runs_directory(runs) / queued_run.session)
     try:
         return bool(failed_trials(session, session.plan()))
     except InputError:
@@ -83,8 +83,8 @@ def stop_queued(name: str, by: str, *, runs: str | PathLike[str] | None = None) 
     A running one ends what it started and can be resumed. Raises InputError if there is none, or it ended.
     """
     directory = _directory(runs)
-    found = directory.one(name)
-    if found.outcome is not None:
+    queued_run = directory.one(name)
+    if queued_run.outcome is not None:
         raise InputError(f"run {name} of the queue has ended already")
     directory.ask_to_stop(name, by)
     start_worker(runs=runs)
@@ -117,13 +117,13 @@ def work_queue(*, runs: str | PathLike[str] | None = None) -> int:
     directory, count = _directory(runs), 0
     while directory.next() is not None:  # looked at again without the lock: one may have been added meanwhile
         with directory.worker():
-            while (found := directory.next()) is not None:
-                if found.state == "running":
+            while (queued_run := directory.next()) is not None:
+                if queued_run.state == "running":
                     time.sleep(LOOK_S)
                     continue
-                if _is_over(directory, found):
+                if _is_over(directory, queued_run):
                     continue
-                _run_apart(directory, found)
+                _run_apart(directory, queued_run)
                 count += 1
     return count
 
@@ -142,11 +142,11 @@ def work_on(name: str, *, tell: Tell, runs: str | PathLike[str] | None = None) -
         directory.note_start(name, time.time())
         _watch_for_stop(directory, name)
         try:
-            answer, words = _run(directory, name, tell)
-            outcome = QueueOutcome(answer, words, time.time())
+            answer, summary = _run(directory, name, tell)
+            outcome = QueueOutcome(answer, summary, time.time())
         except (InterruptedRun, KeyboardInterrupt):
-            asked = directory.one(name).stopping
-            if not asked:  # the machine shuts down: resumed later
+            stopping = directory.one(name).stopping
+            if not stopping:  # the machine shuts down: resumed later
                 return None
             outcome = QueueOutcome("stopped", "stopped on request; the same run resumes it", time.time())
         except AssayError as error:
@@ -165,14 +165,14 @@ def suites_in(place: Path) -> list[tuple[str, bool]]:
     """
     from assay.suite import document
 
-    found = []
+    suites = []
     for depth in ("", "*/", "*/*/", "*/*/*/"):
         for path in place.glob(f"{depth}*.yaml"):
             inside = not path.is_symlink() and path.resolve().is_relative_to(place.resolve())
             data = document.read(path).data if inside and path.is_file() else None
             if isinstance(data, dict) and not data.keys().isdisjoint(_KEYS_OF_SUITES):
-                found.append((str(path.relative_to(place)), "template" in data))
-    return sorted(found)
+                suites.append((str(path.relative_to(place)), "template" in data))
+    return sorted(suites)
 
 
 def suite_in(place: Path, name: str) -> tuple[Path, bool]:
@@ -208,31 +208,36 @@ def _checked(request: QueueRequest, runs_dir: Path) -> None:
     plan_of(_request(request, runs_dir))
 
 
-def _request(wanted: QueueRequest, runs_dir: Path) -> RunRequest:
+def _request(queued: QueueRequest, runs_dir: Path) -> RunRequest:
     from assay.questions.plan import limits_of
     from assay.run.request import RunRequest
 
-    file = Path(wanted.file)
-    limits = limits_of("decided" if wanted.decided else None, wanted.max_repeats, None)
-    flag = ("--failed",) if wanted.failed else ("--new",) if wanted.new else ()
-    line = ("assay", "run", str(file), *(w for s in wanted.systems for w in ("--system", s)), *flag)
+    file = Path(queued.file)
+    limits = limits_of("decided" if queued.decided else None, queued.max_repeats, None)
+    flag = ("--failed",) if queued.failed else ("--new",) if queued.new else ()
+    line = ("assay", "run", str(file), *(w for s in queued.systems for w in ("--system", s)), *flag)
     return RunRequest(
-        file, runs_dir, only=wanted.systems, failed=wanted.failed, until=limits, command_line=line
+        file,
+        runs_dir,
+        only=queued.systems,
+        failed=queued.failed,
+        until=limits,
+        command_line=line,
     )
 
 
-def _template_job(wanted: QueueRequest, runs_dir: Path) -> RunRequest:
+def _template_job(queued: QueueRequest, runs_dir: Path) -> RunRequest:
     from assay.questions.data_job import data_job
     from assay.run.request import RunRequest
 
     job = data_job(
-        wanted.file, labels=wanted.labels, params=wanted.params, system=wanted.system, shape=wanted.shape,
-        limit=wanted.limit, seed=wanted.seed, runs=runs_dir,
+        queued.file, labels=queued.labels, params=queued.params, system=queued.system,
+        shape=queued.shape, limit=queued.limit, seed=queued.seed, runs=runs_dir,
     )  # fmt: skip
-    chosen = [w for name, value in wanted.labels.items() for w in ("--set", f"{name}={value}")]
-    line = ("assay", "data", "submit", wanted.file, *chosen)
+    chosen = [w for name, value in queued.labels.items() for w in ("--set", f"{name}={value}")]
+    line = ("assay", "data", "submit", queued.file, *chosen)
     return RunRequest(
-        job.plan.run.suite, runs_dir, job.plan.run.systems, failed=wanted.failed, command_line=line
+        job.plan.run.suite, runs_dir, job.plan.run.systems, failed=queued.failed, command_line=line
     )
 
 
@@ -240,41 +245,41 @@ def _run(directory: QueueDirectory, name: str, tell: Tell) -> tuple[Outcome, str
     from assay.questions.run import RunResult, contents_of
     from assay.run.drive import run_suite
 
-    found = directory.one(name)
-    wanted, begun_at = found.request, found.starts[0]
-    request = (_template_job if wanted.template else _request)(wanted, directory.runs)
-    if wanted.new:  # of a run that was killed before, the session that it began is resumed
+    queued_run = directory.one(name)
+    queue_request, begun_at = queued_run.request, queued_run.starts[0]
+    request = (_template_job if queue_request.template else _request)(queue_request, directory.runs)
+    if queue_request.new:  # of a run that was killed before, the session that it began is resumed
         request = replace(request, begun_since=begun_at)
-    if found.session:
+    if queued_run.session:
         request = replace(request, failed=False)
 
-    def told(session: Session, plan: Plan, done: Sequence[Run]) -> Progress:
+    def tell_progress(session: Session, plan: Plan, done: Sequence[Run]) -> Progress:
         directory.note_session(name, session.id)
         return tell(session, plan, done)
 
-    completed = run_suite(request, told)
+    completed = run_suite(request, tell_progress)
     result = RunResult(completed, contents_of(completed, request.runs_dir))
     failed = len(completed.failures)
-    words = f"{len(completed.results)} trials, {failed} failed" + f", {len(completed.left)} left" * bool(
+    summary = f"{len(completed.results)} trials, {failed} failed" + f", {len(completed.left)} left" * bool(
         completed.left
     )
-    return result.outcome, words
+    return result.outcome, summary
 
 
-def _is_over(directory: QueueDirectory, found: QueuedRun) -> bool:
+def _is_over(directory: QueueDirectory, queued_run: QueuedRun) -> bool:
     """Whether a request that isn't running need not be started; its end is then recorded."""
     from assay.queue.requests import QueueOutcome
     from assay.rundir.session import Session
 
-    if found.stopping:
+    if queued_run.stopping:
         outcome = QueueOutcome("stopped", "stopped before it ran", time.time())
-    elif found.session and _finished(Session(directory.runs / found.session)):
+    elif queued_run.session and _finished(Session(directory.runs / queued_run.session)):
         outcome = QueueOutcome("done", "its process was killed after the session had ended", time.time())
-    elif len(found.starts) >= MOST_STARTS:
-        outcome = QueueOutcome("error", f"its process was killed {len(found.starts)} times", time.time())
+    elif len(queued_run.starts) >= MOST_STARTS:
+        outcome = QueueOutcome("error", f"its process was killed {len(queued_run.starts)} times", time.time())
     else:
         return False
-    directory.end(found.id, outcome)
+    directory.end(queued_run.id, outcome)
     return True
 
 
@@ -282,12 +287,12 @@ def _finished(session: Session) -> bool:
     return not session.lost_files and session.header.finished_at is not None
 
 
-def _run_apart(directory: QueueDirectory, found: QueuedRun) -> None:
+def _run_apart(directory: QueueDirectory, queued_run: QueuedRun) -> None:
     """Run a request in its own process, and wait for that."""
-    place, before = directory.place(found.id), len(found.starts)
+    place, before = directory.place(queued_run.id), len(queued_run.starts)
     with (place / "output.log").open("ab") as output:
         process = subprocess.run(
-            [*_assay("work", directory.runs), "--run", found.id],
+            [*_assay("work", directory.runs), "--run", queued_run.id],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -295,8 +300,8 @@ def _run_apart(directory: QueueDirectory, found: QueuedRun) -> None:
             env=_environment(),
             check=False,
         )
-    if len(directory.one(found.id).starts) == before:  # it could not even begin: don't try for ever
-        directory.note_start(found.id, time.time())
+    if len(directory.one(queued_run.id).starts) == before:  # it could not even begin: don't try for ever
+        directory.note_start(queued_run.id, time.time())
         if process.returncode < 0:
             time.sleep(LOOK_S)
 

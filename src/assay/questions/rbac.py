@@ -68,13 +68,15 @@ def smoke(system: str | None = None, *, systems: File = None, validate: bool = F
     from assay.launch.kubernetes.doctor.look import look
     from assay.launch.kubernetes.launcher import KubernetesLauncher
 
-    made = []
+    smoke_pods = []
     for chosen, job in pods.jobs(look(kubernetes_options(system, systems))):
         with tempfile.TemporaryDirectory() as spool:
             launcher = KubernetesLauncher(chosen, Path(spool))
             launcher.choose(job.shape)
             manifests = launcher.render(job).command
-            said = launcher.check(job) if validate else ()
-        refusals = tuple(f"{one.part}: {one.refusal}" for one in said if one.refusal is not None)
-        made.append(SmokePod(job.trial_id, manifests, refusals))
-    return tuple(made)
+            answers = launcher.check(job) if validate else ()
+        refusals = tuple(
+            f"{answer.part}: {answer.refusal}" for answer in answers if answer.refusal is not None
+        )
+        smoke_pods.append(SmokePod(job.trial_id, manifests, refusals))
+    return tuple(smoke_pods)

@@ -107,21 +107,21 @@ def report(
     except ValueError as error:
         raise InputError(f"margin: {error}") from error
     directory = runs_directory(runs)
-    found = run_sets(directory, dict.fromkeys(each(reference, *more)))
-    results = [result for one in found for result in one.results]
+    sets = run_sets(directory, dict.fromkeys(each(reference, *more)))
+    results = [result for run_set in sets for result in run_set.results]
     newest = max((result.run for result in results), key=lambda run: run.session)
     about: Contents | SweepReport
-    if is_sweep(found, directory):
+    if is_sweep(sets, directory):
         if baseline is not None:
             raise InputError("a sweep's nodes are compared with each other: omit --baseline")
-        about = sweep_of(found, directory, width, _recipes({"": results}, directory))
+        about = sweep_of(sets, directory, width, _recipes({"": results}, directory))
     else:
-        about = _gathered(found, directory, width, baseline, with_identity=with_identity)
+        about = _gathered(sets, directory, width, baseline, with_identity=with_identity)
     return Report(f"{newest.suite}-{newest.session}", directory, about)
 
 
 def _gathered(
-    found: Sequence[RunSet],
+    sets: Sequence[RunSet],
     runs_dir: Path,
     margin: float | None,
     baseline: str | None,
@@ -132,56 +132,56 @@ def _gathered(
     from assay.report.contents import contents
     from assay.suite.findings import suggestion
 
-    plan = _shared_plan(found)
-    known = _sides(found)
+    plan = _shared_plan(sets)
+    known = _sides(sets)
     if baseline is not None and baseline not in known:
         raise InputError(f"--baseline: there is no system {baseline}; {suggestion(baseline, known)}")
     sides = contents.baseline_first(known, plan, baseline)  # a fact has its values in this order
     recipes = _recipes(sides, runs_dir)
-    made = contents.gather(
+    gathered = contents.gather(
         sides,
-        lambda run: _metrics(found, run),
+        lambda run: _metrics(sets, run),
         plan=plan,
         margin=margin,
         facts=_facts(sides, with_identity=with_identity),
         recipes=recipes,
         flops=flops,
-        prices=_prices(found, sides),
+        prices=_prices(sets, sides),
         baseline=baseline,
     )
-    made = replace(made, run_times=_run_times(made, runs_dir))
-    return made if with_identity else _without_identity(made, recipes, runs_dir)
+    gathered = replace(gathered, run_times=_run_times(gathered, runs_dir))
+    return gathered if with_identity else _without_identity(gathered, recipes, runs_dir)
 
 
-def _run_times(made: Contents, runs_dir: Path) -> tuple[RunTime, ...]:
+def _run_times(contents: Contents, runs_dir: Path) -> tuple[RunTime, ...]:
     from assay.report.contents.run_times import run_times
 
     def directory(result: Result) -> Path:
         session, _, trial = result.run.id.rpartition("/")
         return runs_dir / session / trial / f"attempt-{result.run.attempt}"
 
-    return run_times(made.sides, made.summaries, made.primary, directory)
+    return run_times(contents.sides, contents.summaries, contents.primary, directory)
 
 
-def _without_identity(made: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:
+def _without_identity(contents: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:
     """The contents, with names of machines and people left out when written."""
     from assay.report.contents.pseudonyms import LEFT_OUT, anonymous
     from assay.rundir.session import Session
 
     hosts = [Session(runs_dir / recipe.session).header.host for recipe in recipes]
     texts = [text for r in recipes for text in (r.command_line, *r.files.values(), *r.commands.values())]
-    results = [result for side in made.sides.values() for result in side]
-    names = anonymous(results, hosts, texts, made.sides)
-    return replace(made, hide=names.text, left_out=LEFT_OUT)
+    results = [result for side in contents.sides.values() for result in side]
+    names = anonymous(results, hosts, texts, contents.sides)
+    return replace(contents, hide=names.text, left_out=LEFT_OUT)
 
 
-def _prices(found: Sequence[RunSet], sides: Mapping[str, Sequence[Result]]) -> dict[str, Price]:
+def _prices(sets: Sequence[RunSet], sides: Mapping[str, Sequence[Result]]) -> dict[str, Price]:
     """Each side's price as stated in its plan."""
     by_session = {
         (plan.suite, result.run.session): plan
-        for one in found
-        if (plan := one.plan)
-        for result in one.results
+        for run_set in sets
+        if (plan := run_set.plan)
+        for result in run_set.results
     }
     first = {name: results[0].run for name, results in sides.items() if results}
     plans = {name: by_session.get((run.suite, run.session)) for name, run in first.items()}
@@ -213,32 +213,34 @@ def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
     return replace(contents, logs=links)
 
 
-def _shared_plan(found: Sequence[RunSet]) -> Plan | None:
+def _shared_plan(sets: Sequence[RunSet]) -> Plan | None:
     """The newest plan, if all references have one suite digest; else no plan applies to all."""
-    plans = [one.plan for one in found if one.plan is not None]
+    plans = [run_set.plan for run_set in sets if run_set.plan is not None]
     digests = {plan.suite_digest for plan in plans}
-    return plans[-1] if len(plans) == len(found) and len(digests) == 1 else None
+    return plans[-1] if len(plans) == len(sets) and len(digests) == 1 else None
 
 
-def _metrics(found: Sequence[RunSet], run: Run) -> Mapping[str, Metric]:
+def _metrics(sets: Sequence[RunSet], run: Run) -> Mapping[str, Metric]:
     """What the run's workload declares, with the primary metric of its suite first."""
-    own = next((one for one in found if one.plan is not None and one.plan.suite == run.suite), found[0])
+    own = next(
+        (run_set for run_set in sets if run_set.plan is not None and run_set.plan.suite == run.suite), sets[0]
+    )
     return own.metrics()(run)
 
 
-def _sides(found: Sequence[RunSet]) -> dict[str, list[Result]]:
+def _sides(sets: Sequence[RunSet]) -> dict[str, list[Result]]:
     """The runs by system; if two references contain the same system, under the references' names too."""
-    systems = [system for one in found for system in one.by_system()]
+    systems = [system for run_set in sets for system in run_set.by_system()]
     sides: dict[str, list[Result]] = {}
     seen: dict[str, str] = {}
-    for one in found:
-        by_system = one.by_system()
+    for run_set in sets:
+        by_system = run_set.by_system()
         for system, results in by_system.items():
-            full = one.reference if len(by_system) == 1 else f"{one.reference}:{system}"
+            full = run_set.reference if len(by_system) == 1 else f"{run_set.reference}:{system}"
             for result in results:
-                if seen.setdefault(result.run.id, one.reference) != one.reference:
+                if seen.setdefault(result.run.id, run_set.reference) != run_set.reference:
                     raise InputError(
-                        f"{result.run.id} is in {seen[result.run.id]} and in {one.reference}: "
+                        f"{result.run.id} is in {seen[result.run.id]} and in {run_set.reference}: "
                         "name references that share no run"
                     )
             sides[system if systems.count(system) == 1 else full] = results
@@ -254,7 +256,7 @@ def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> lis
 
     known = [[r.provenance for r in results if r.provenance is not None] for results in sides.values()]
     own = [{fact.name: fact.a for fact in provenance.side_by_side(side, ())} for side in known]
-    made = []
+    reported = []
     for fact in provenance.side_by_side(known[0], chain(*known[1:])):
         if not with_identity and (fact.group == "identity" or fact.name == "boot_id"):
             continue
@@ -262,8 +264,8 @@ def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> lis
         differs = len(set(values)) > 1
         texts = tuple(map(_summarised, values))
         matters = differs and fact.group not in provenance.INCIDENTAL
-        made.append(ReportedFact(fact.name, provenance.GROUPS[fact.group], texts, differs, matters))
-    return made
+        reported.append(ReportedFact(fact.name, provenance.GROUPS[fact.group], texts, differs, matters))
+    return reported
 
 
 def _summarised(values: Sequence[Scalar]) -> str:

@@ -145,5 +145,5 @@ def contents_of(completed: CompletedSession, runs_dir: Path) -> Contents:
     from assay.report.contents.contents import gather
 
     reindex(runs_dir, {completed.session.id})
-    found = RunSet(completed.session.id, completed.results, completed.plan)
-    return gather(found.by_system(), found.metrics(), plan=completed.plan)
+    run_set = RunSet(completed.session.id, completed.results, completed.plan)
+    return gather(run_set.by_system(), run_set.metrics(), plan=completed.plan)

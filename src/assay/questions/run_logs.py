@@ -87,7 +87,7 @@ def read_log(
     page = read_page(path, around, MOST_LINES + 2 * _CONTEXT_LINES)
     clean = _without_secrets(page.lines)
     begin = min(max(first, 1), page.total)
-    return replace(page, lines=tuple(one for one in clean if begin <= one.number < begin + MOST_LINES))
+    return replace(page, lines=tuple(line for line in clean if begin <= line.number < begin + MOST_LINES))
 
 
 def search_log(
@@ -124,31 +124,31 @@ def _without_secrets(lines: Sequence[LogLine]) -> tuple[LogLine, ...]:
     """The lines, with secrets hidden, also those that are several lines."""
     from assay import redact
 
-    alone = [redact.text(one.text) for one in lines]
+    alone = [redact.text(line.text) for line in lines]
     whole = redact.text("\n".join(alone), lambda secret: redact.REDACTED + "\n" * secret.count("\n"))
     texts = whole.split("\n")
     if len(texts) != len(lines):  # a secret that is known in another form than the log's
         texts = alone
-    return tuple(replace(one, text=text) for one, text in zip(lines, texts, strict=True))
+    return tuple(replace(line, text=text) for line, text in zip(lines, texts, strict=True))
 
 
 def _attempt(runs_dir: Path, run: str, number: int | None) -> tuple[Attempt, tuple[int, ...]]:
     from assay.rundir.session import Session
     from assay.store import parse
 
-    found = parse(run)
-    if found is None or found.session is None or found.trial is None or found.system is not None:
+    parsed = parse(run)
+    if parsed is None or parsed.session is None or parsed.trial is None or parsed.system is not None:
         raise InputError(f"{run}: expected suite/session/trial")
-    parts = found.suite, found.session, found.trial
+    parts = parsed.suite, parsed.session, parsed.trial
     if any(part.startswith(".") for part in parts):
         raise InputError(f"{run}: no run with this name")
-    attempts = Session(runs_dir / found.suite / found.session).attempts_at(found.trial)
-    chosen = next((one for one in reversed(attempts) if number in (None, one.number)), None)
+    attempts = Session(runs_dir / parsed.suite / parsed.session).attempts_at(parsed.trial)
+    chosen = next((attempt for attempt in reversed(attempts) if number in (None, attempt.number)), None)
     if chosen is None:
         what = "no run with this name" if not attempts else f"there is no attempt {number}"
         raise InputError(f"{run}: {what}; `assay list --trials` shows what is available")
     chosen.run()  # registers the secrets in its logs, which are hidden from now on
-    return chosen, tuple(one.number for one in attempts)
+    return chosen, tuple(attempt.number for attempt in attempts)
 
 
 def _log(runs_dir: Path, run: str, attempt: int | None, log: str) -> Path:

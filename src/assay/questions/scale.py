@@ -88,43 +88,43 @@ def scale(
     from assay.read import flops
 
     prices = Prices(price_per_accelerator_hour, power_w)
-    found = run_sets(runs_directory(runs), dict.fromkeys(each(run, *more)))
-    results = list({r.run.id: r for one in found for r in one.results}.values())
+    sets = run_sets(runs_directory(runs), dict.fromkeys(each(run, *more)))
+    results = list({r.run.id: r for run_set in sets for r in run_set.results}.values())
     systems = list(dict.fromkeys(r.run.trial.system for r in results))
-    several = len(found) > 1 and len(systems) > 1
+    several = len(sets) > 1 and len(systems) > 1
     across = common_name(systems) or " + ".join(systems) if several else None
-    metrics, by = found[0].metrics(), _grouped_by(found, group)
+    metrics, by = sets[0].metrics(), _grouped_by(sets, group)
     if by == "none":
-        made = curves(results, metrics=metrics, metric=metric, across=across)
+        scaled = curves(results, metrics=metrics, metric=metric, across=across)
     else:
-        made = [
+        scaled = [
             curve
             for name, sizes in machines(results, by).items()
             for curve in curves(sizes, metrics=metrics, metric=metric, across=name)
         ]
-    if not made:
-        raise InputError(_no_curve(found, systems, metric))
-    studies = tuple(study(curve, at=at, prices=prices, flops=flops, beside=results) for curve in made)
+    if not scaled:
+        raise InputError(_no_curve(sets, systems, metric))
+    studies = tuple(study(curve, at=at, prices=prices, flops=flops, beside=results) for curve in scaled)
     return ScalingCurves(studies, by)
 
 
-def _grouped_by(found: Sequence[RunSet], group: By | None) -> By:
-    imported = all(r.run.source is not None for one in found for r in one.results)
-    several = len({r.run.trial.system for one in found for r in one.results}) > 1
-    return "none" if len(found) > 1 or not several else group or ("name" if imported else "none")
+def _grouped_by(sets: Sequence[RunSet], group: By | None) -> By:
+    imported = all(r.run.source is not None for run_set in sets for r in run_set.results)
+    several = len({r.run.trial.system for run_set in sets for r in run_set.results}) > 1
+    return "none" if len(sets) > 1 or not several else group or ("name" if imported else "none")
 
 
-def _no_curve(found: Sequence[RunSet], systems: Sequence[str], metric: str | Sequence[str] | None) -> str:
-    shapes = sorted({str(result.run.trial.shape) for one in found for result in one.results})
-    wanted = (metric,) if isinstance(metric, str) else metric
-    what = "its primary metrics" if wanted is None else ", ".join(wanted)
-    words = (
-        f"{' '.join(one.reference for one in found)}: no curve: {what} must scale with the ranks and have "
-        f"results at at least two sizes (its runs have the shapes {', '.join(shapes)})"
+def _no_curve(sets: Sequence[RunSet], systems: Sequence[str], metric: str | Sequence[str] | None) -> str:
+    shapes = sorted({str(result.run.trial.shape) for run_set in sets for result in run_set.results})
+    metrics = (metric,) if isinstance(metric, str) else metric
+    what = "its primary metrics" if metrics is None else ", ".join(metrics)
+    message = (
+        f"{' '.join(run_set.reference for run_set in sets)}: no curve: {what} must scale with the ranks "
+        f"and have results at at least two sizes (its runs have the shapes {', '.join(shapes)})"
     )
-    if len(found) == 1 and len(systems) > 1 and len(shapes) > 1:
-        words += (
+    if len(sets) == 1 and len(systems) > 1 and len(shapes) > 1:
+        message += (
             f". To use its {len(systems)} systems as sizes of one curve, name each: "
-            f"`assay scale {found[0].reference}:{systems[0]} {found[0].reference}:{systems[1]} …`"
+            f"`assay scale {sets[0].reference}:{systems[0]} {sets[0].reference}:{systems[1]} …`"
         )
-    return words
+    return message

@@ -109,8 +109,8 @@ def idleness(*, for_: str | float = 2.0) -> NodeIdleness:
 
 
 def _new_claim(claim: str | None) -> tuple[str, ...]:
-    words = "The new claim asks the default storage class for ReadWriteMany; --claim names another claim."
-    return () if claim is not None else (words,)
+    note = "The new claim asks the default storage class for ReadWriteMany; --claim names another claim."
+    return () if claim is not None else (note,)
 
 
 def _assay() -> str:
@@ -173,7 +173,7 @@ def _scrontab(request: ScheduleRequest, notes: list[str]) -> Schedule:
     text = scrontab_lines(
         name=request.name,
         directory=Path(suite).parent,
-        commands=[words for words in commands if words],
+        commands=[command for command in commands if command],
         options=_queue(options),
         period=request.period,
     )

@@ -51,9 +51,13 @@ class Scores:
 
         checks = [check for scored in self.sets for check in scored.checks]
         checks += [check for run in self.inference if self.checked for check in check_inference(run)]
-        incomplete = any(run.status in ("unfinished", "invalid") for one in self.sets for run in one.runs)
+        incomplete = any(
+            run.status in ("unfinished", "invalid") for scored in self.sets for run in scored.runs
+        )
         no_result = any(run.problem and not (run.mode or "").startswith("Accuracy") for run in self.inference)
-        contradicted = any(doubt.code == SCORE_CONTRADICTS.code for one in self.sets for doubt in one.doubts)
+        contradicted = any(
+            doubt.code == SCORE_CONTRADICTS.code for scored in self.sets for doubt in scored.doubts
+        )
         return not (incomplete or no_result or contradicted or any(c.state == "fail" for c in checks))
 
     def __str__(self) -> str:
@@ -123,14 +127,14 @@ def scored_sets(
     """
     from assay.logs.result_sets import find_sets
 
-    made = []
+    results = []
     sets = find_sets(paths)
-    for at, found in enumerate(sets):
+    for index, result_set in enumerate(sets):
         if progress is not None:
-            progress(at, len(sets))
-        scored = score_result_set(found, round_)
-        made.append(_checked(found, scored) if rules else scored)
-    return made
+            progress(index, len(sets))
+        scored = score_result_set(result_set, round_)
+        results.append(_checked(result_set, scored) if rules else scored)
+    return results
 
 
 def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet]:
@@ -146,15 +150,15 @@ def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet
 
     if stated is None:
         return sets
-    said = stated_scores(stated)
-    if any(s.system is None for s in said) and len(sets) != 1:
+    published_scores = stated_scores(stated)
+    if any(s.system is None for s in published_scores) and len(sets) != 1:
         raise InputError(
             f"stated: one value is given for {len(sets)} sets; score one set, or give a CSV of "
             "system,benchmark,minutes"
         )
     held = []
     for scored in sets:
-        published = of_set(said, scored.system, scored.benchmark)
+        published = of_set(published_scores, scored.system, scored.benchmark)
         if published is None:
             held.append(scored)
             continue
@@ -170,25 +174,25 @@ def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet
     return held
 
 
-def _checked(found: ResultSet, scored: ScoredSet) -> ScoredSet:
+def _checked(result_set: ResultSet, scored: ScoredSet) -> ScoredSet:
     from assay.analyse.mlperf.rounds import rules_of
     from assay.analyse.mlperf.rules import check_set
     from assay.logs.outline import outline
 
     rules = rules_of(scored.benchmark, scored.round)
-    outlines = [outline(file) for file in found.files]
+    outlines = [outline(file) for file in result_set.files]
     checks = check_set(scored.runs, outlines, rules, scaling_factor=scored.scaling_factor)
     return replace(scored, rules=rules, checks=checks)
 
 
-def score_result_set(found: ResultSet, round_: str | None = None) -> ScoredSet:
+def score_result_set(result_set: ResultSet, round_: str | None = None) -> ScoredSet:
     """A set with its score; its logs are read again only when one of them has changed.
 
     round_  for logs that don't state it
     """
-    around = repr((found.name, found.system_facts, found.scaling_factor, found.problems))
-    stamps = tuple((str(log), _stamp(log)) for log in found.files)
-    return _scored(_StampedSet(around, stamps, found), round_)
+    around = repr((result_set.name, result_set.system_facts, result_set.scaling_factor, result_set.problems))
+    stamps = tuple((str(log), _stamp(log)) for log in result_set.files)
+    return _scored(_StampedSet(around, stamps, result_set), round_)
 
 
 @dataclass(frozen=True)
@@ -197,7 +201,7 @@ class _StampedSet:
 
     around: str
     logs: tuple[tuple[str, FileStamp | None], ...]
-    found: ResultSet = field(compare=False)
+    result_set: ResultSet = field(compare=False)
 
 
 def _stamp(log: Path) -> FileStamp | None:
@@ -215,28 +219,28 @@ def _scored(stamped: _StampedSet, round_: str | None) -> ScoredSet:
     from assay.analyse.mlperf.score import ScoredSet, score
     from assay.logs.mlperf import training_runs
 
-    found = stamped.found
-    runs = tuple(training_runs(found, round_=round_))
-    benchmark = _most_common(run.benchmark for run in runs) or found.benchmark
-    of_round = _most_common(run.round for run in runs) or found.round or round_
-    result = score(runs, benchmark=benchmark, round_=of_round, scaling_factor=found.scaling_factor)
-    beside = (UNREADABLE_FILE.doubt(f"{p.where}: {p.what}") for p in found.problems)
+    result_set = stamped.result_set
+    runs = tuple(training_runs(result_set, round_=round_))
+    benchmark = _most_common(run.benchmark for run in runs) or result_set.benchmark
+    of_round = _most_common(run.round for run in runs) or result_set.round or round_
+    result = score(runs, benchmark=benchmark, round_=of_round, scaling_factor=result_set.scaling_factor)
+    beside = (UNREADABLE_FILE.doubt(f"{p.where}: {p.what}") for p in result_set.problems)
     return ScoredSet(
-        name=found.name,
+        name=result_set.name,
         benchmark=benchmark,
         round=of_round,
-        system=found.system,
+        system=result_set.system,
         runs=runs,
-        scaling_factor=found.scaling_factor,
+        scaling_factor=result_set.scaling_factor,
         score=result,
         doubts=(
             *result.doubts,
-            *doubts_of_set(runs, system=found.system, system_facts=found.system_facts),
+            *doubts_of_set(runs, system=result_set.system, system_facts=result_set.system_facts),
             *beside,
         ),
     )
 
 
-def _most_common(words: Iterable[str | None]) -> str | None:
-    known = Counter(word for word in words if word is not None)
+def _most_common(names: Iterable[str | None]) -> str | None:
+    known = Counter(name for name in names if name is not None)
     return known.most_common(1)[0][0] if known else None

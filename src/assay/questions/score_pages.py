@@ -49,11 +49,13 @@ def score_page(path: str | PathLike[str], *, words: str = "", number: int = 1) -
     Raises InputError if the folder has no MLPerf logs.
     """
     sets, inference = _sets(Path(path))
-    wanted = words.lower().split()
-    chosen = [one for one in sets if all(word in one.name.lower() for word in wanted)]
-    at = min(max(1, number), _pages(chosen))
-    shown = chosen[(at - 1) * SETS : at * SETS]
-    return ScorePage(tuple(map(score_result_set, shown)), tuple(one.name for one in chosen), at, inference)
+    parts = words.lower().split()
+    chosen = [result_set for result_set in sets if all(part in result_set.name.lower() for part in parts)]
+    page = min(max(1, number), _pages(chosen))
+    shown = chosen[(page - 1) * SETS : page * SETS]
+    return ScorePage(
+        tuple(map(score_result_set, shown)), tuple(result_set.name for result_set in chosen), page, inference
+    )
 
 
 def score_set(path: str | PathLike[str], name: str) -> tuple[ScoredSet, Path]:
@@ -62,10 +64,10 @@ def score_set(path: str | PathLike[str], name: str) -> tuple[ScoredSet, Path]:
     Raises InputError if the folder has no set with this name.
     """
     sets, _ = _sets(Path(path))
-    found = next((one for one in sets if one.name == name), None)
-    if found is None:
+    result_set = next((candidate for candidate in sets if candidate.name == name), None)
+    if result_set is None:
         raise InputError(f"{path}: there is no set {name} of training logs; `assay score` lists the sets")
-    return score_result_set(found), found.directory
+    return score_result_set(result_set), result_set.directory
 
 
 def _sets(path: Path) -> tuple[Sequence[ResultSet], int]:

@@ -59,17 +59,17 @@ class RunDetails:
         from assay.analyse.points.groups import group
 
         metrics = self.runs.metrics()
-        found = []
+        figures = []
         for system, results in self.runs.by_system().items():
             points = group(results, metrics).values()
             curves = exchange_curves(system, points)
-            found.append(SystemFigures(system, tuple(results), tuple(map(_figures, points)), tuple(curves)))
-        return tuple(found)
+            figures.append(SystemFigures(system, tuple(results), tuple(map(_figures, points)), tuple(curves)))
+        return tuple(figures)
 
     @property
     def points(self) -> int:
         """Points of all systems, counting each metric."""
-        return sum(len(one.points) for one in self.systems)
+        return sum(len(system.points) for system in self.systems)
 
     @cached_property
     def usage(self) -> tuple[Usage, ...]:
@@ -77,7 +77,7 @@ class RunDetails:
         from assay.analyse.expectations.shares import usage
         from assay.read import flops
 
-        points = {one.name: [point.group for point in one.points] for one in self.systems}
+        points = {system.name: [point.group for point in system.points] for system in self.systems}
         return usage(points, flops)
 
     @cached_property
@@ -93,7 +93,7 @@ class RunDetails:
                 for doubt in doubts.of(case, about_runs):
                     kept, times = by_code.get(doubt.code, (doubt, 0))
                     by_code[doubt.code] = (kept, times + 1)
-        return tuple(sorted(by_code.values(), key=lambda at: doubts.rank(at[0].code)))
+        return tuple(sorted(by_code.values(), key=lambda doubt_count: doubts.rank(doubt_count[0].code)))
 
     def _repr_html_(self) -> str:
         from assay.report import notebook
@@ -122,10 +122,10 @@ def show(run: str | PathLike[str], *, runs: str | PathLike[str] | None = None) -
     from assay.analyse.comparison.sides import are_ranked
     from assay.analyse.rankings.ranking import rankings
 
-    found = run_set(runs_directory(runs), run)
-    sides = found.by_system()
-    ranked = are_ranked(sides, found.plan.baseline if found.plan else None)
-    return RunDetails(found, rankings(sides, found.metrics()) if ranked else ())
+    chosen = run_set(runs_directory(runs), run)
+    sides = chosen.by_system()
+    ranked = are_ranked(sides, chosen.plan.baseline if chosen.plan else None)
+    return RunDetails(chosen, rankings(sides, chosen.metrics()) if ranked else ())
 
 
 def _figures(here: Group) -> PointFigures:

@@ -68,8 +68,8 @@ class StackBench:
         bits = -math.fsum(p / whole * math.log2(p / whole) for p in chances)
         stacks = dict.fromkeys(build.stack for build in request.builds if build.number == 0)
         again = Counter(build.stack for build in request.builds if build.number)
-        titles = [self.title(one) for one in stacks]
-        titles += [f"{self.title(one)} (built again {count} x)" for one, count in again.items()]
+        titles = [self.title(stack) for stack in stacks]
+        titles += [f"{self.title(stack)} (built again {count} x)" for stack, count in again.items()]
         what = " and ".join(titles)
         left = math.ceil(bits) + 1
         return f"{self.line.what}, step {self.step + 1}, about {left} left: {request.blocks} blocks of {what}"
@@ -80,12 +80,12 @@ class StackBench:
 
         self.step += 1
         done = any(
-            one["line"] == self.number and one["step"] == self.step
-            for one in self.journal.entries("measured")
+            entry["line"] == self.number and entry["step"] == self.step
+            for entry in self.journal.entries("measured")
         )
         systems = {}
         for build in request.builds:
-            place = self._made(build, new=not done)
+            place = self._ensure_built(build, new=not done)
             if place is None:
                 return BlocksOutcome(unbuildable=(build.stack,))
             if build.stack not in self.failing:
@@ -105,14 +105,14 @@ class StackBench:
         stated = self.measuring.stated
         values = block_values(results, led_by(stated, read.metrics), stated, self.measuring.last_line)
         for block in values or [{} for _ in range(request.blocks)]:
-            found: dict[Build, Any] = {
+            outcomes: dict[Build, Any] = {
                 build: block[self.names[build]] for build in request.builds if self.names.get(build) in block
             }
             failing = (build for build in request.builds if build.stack in self.failing)
-            yield found | {build: self.failing[build.stack] for build in failing}
+            yield outcomes | {build: self.failing[build.stack] for build in failing}
 
     @terminable()
-    def _made(self, build: Build, *, new: bool) -> str | None:
+    def _ensure_built(self, build: Build, *, new: bool) -> str | None:
         """The interpreter of a build, which is made if need be; None if it can't be."""
         from assay.stacks.exploring.environments import BuildFailure
 
@@ -128,7 +128,7 @@ class StackBench:
             if new and stack not in self.failing:
                 failure = self.workshop.build(recipe, place)
         key = {"line": self.number, "stack": sorted(stack), "build": build.number}
-        kept = next((one for one in self.journal.entries("made") if key.items() <= one.items()), None)
+        kept = next((entry for entry in self.journal.entries("made") if key.items() <= entry.items()), None)
         if kept is None:
             self.journal.add(
                 "made",

@@ -85,7 +85,7 @@ def system_of(request: BisectRequest) -> Mapping[str, Any]:
     if request.system == THIS_MACHINE and request.systems is None:
         return {"launcher": THIS_MACHINE}
     usable, problems = systems_of(file, launch.SYSTEM_MODELS)
-    own = [one for one in problems if request.system not in usable]
+    own = [problem for problem in problems if request.system not in usable]
     if own:
         raise InputError(own)
     if request.system not in usable:
@@ -97,14 +97,14 @@ def digest_of_request(request: BisectRequest, limits: BisectLimits, system: Mapp
     """What a bisection is resumed by: all that changes what would be measured, budgets left out."""
     from assay.records import digest_of
 
-    contents = [_content(one) for one in (request.good, request.bad, str(request.measure)) if one]
+    contents = [_content(source) for source in (request.good, request.bad, str(request.measure)) if source]
     return digest_of(
         [
             contents,
-            [str(one) for one in request.between or ()],
+            [str(date) for date in request.between or ()],
             list(request.pythons),
-            [dict(one) for one in request.env],
-            [str(one) for one in request.wheels],
+            [dict(variables) for variables in request.env],
+            [str(folder) for folder in request.wheels],
             request.offline,
             list(request.imports),
             dict(system),
@@ -161,7 +161,9 @@ def first_line(
 def _sources(request: BisectRequest) -> WheelSources:
     from assay.stacks.bisecting.difference import WheelSources
 
-    return WheelSources(tuple(one.absolute() for one in request.wheels), request.offline, request.imports)
+    return WheelSources(
+        tuple(folder.absolute() for folder in request.wheels), request.offline, request.imports
+    )
 
 
 def changes_line(
@@ -180,16 +182,16 @@ def changes_line(
     plain = difference(good, bad, sources)
     kept = next(journal.entries("coupled"), None) if journal is not None else None
     if kept is not None:
-        raw = {int(at): frozenset(others) for at, others in kept["requires"].items()}
+        raw = {int(index): frozenset(others) for index, others in kept["requires"].items()}
         return ChangesLine(*ordered(plain, raw))
 
-    def tell(done: int, of: int) -> None:
-        if done == of or done % 10 == 0:
-            say(f"which changes require others: {done} of {of} resolved")
+    def tell(done: int, total: int) -> None:
+        if done == total or done % 10 == 0:
+            say(f"which changes require others: {done} of {total} resolved")
 
     raw = coupled(plain, workshop, tell)
     if journal is not None:
-        journal.add("coupled", requires={str(at): sorted(others) for at, others in raw.items()})
+        journal.add("coupled", requires={str(index): sorted(others) for index, others in raw.items()})
     return ChangesLine(*ordered(plain, raw))
 
 
@@ -201,11 +203,11 @@ def _fixed(good: Stack | None, bad: Stack | None) -> tuple[Change, ...]:
     if good is None or bad is None:
         return ()
     return tuple(
-        one
-        for one in changes(good, bad)
-        if one.kind == "build"
-        or (one.kind == "system" and one.name != PYTHON)
-        or (one.kind == "setting" and not one.name.startswith("env."))
+        change
+        for change in changes(good, bad)
+        if change.kind == "build"
+        or (change.kind == "system" and change.name != PYTHON)
+        or (change.kind == "setting" and not change.name.startswith("env."))
     )
 
 
@@ -215,47 +217,49 @@ def _end(request: BisectRequest, runs_dir: Path, side: int) -> tuple[StackEnd, S
     from assay.stacks.requirement_files import is_requirement_file, pinned_packages
 
     reference = str((request.good, request.bad)[side])
-    wanted, env = request.pythons[side], dict(request.env[side])
+    version_or_path, env = request.pythons[side], dict(request.env[side])
     if is_requirement_file(Path(reference)):
-        return StackEnd(pinned_packages(Path(reference)), _interpreter(wanted), env), None
+        return StackEnd(pinned_packages(Path(reference)), _interpreter(version_or_path), env), None
     if Path(reference).suffix in (".txt", ".toml", ".in"):
         raise InputError(f"{reference}: no such file")
     stack = _observed(runs_dir, reference)
-    python = wanted or str(stack.system.get(PYTHON) or "") or None
+    python = version_or_path or str(stack.system.get(PYTHON) or "") or None
     return StackEnd(dict(stack.packages), _interpreter(python), _variables(stack, reference) | env), stack
 
 
 def _observed(runs_dir: Path, reference: str) -> Stack:
     from assay.questions.stack_knowledge import digest_named, known
 
-    found = known(runs_dir)
-    digest = digest_named(runs_dir, found, reference)
-    return next(one.stack for one in found.observations if one.stack.digest == digest)
+    knowledge = known(runs_dir)
+    digest = digest_named(runs_dir, knowledge, reference)
+    return next(
+        observation.stack for observation in knowledge.observations if observation.stack.digest == digest
+    )
 
 
 def _variables(stack: Stack, reference: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name, value in stack.settings.items():
         if not name.startswith("env."):
             continue
         if value == "(redacted)":
             what = f"its variable {name[4:]} was not recorded, since it looks like a secret"
             raise InputError(f"{reference}: {what}; name a requirement file instead, and give --good-env")
-        found[name[4:]] = str(value)
-    return found
+        variables[name[4:]] = str(value)
+    return variables
 
 
-def _interpreter(wanted: str | None) -> Interpreter:
+def _interpreter(version_or_path: str | None) -> Interpreter:
     from assay.stacks import uv
     from assay.stacks.uv import Interpreter, UvError
 
-    if wanted is None:
+    if version_or_path is None:
         return Interpreter(".".join(map(str, sys.version_info[:3])), sys.executable)
     try:
-        return uv.find_python(wanted)
+        return uv.find_python(version_or_path)
     except UvError as error:
         raise InputError(
-            f"{error.words}\nPython {wanted} is not on this machine, and none is downloaded; "
+            f"{error.words}\nPython {version_or_path} is not on this machine, and none is downloaded; "
             "name another with --good-python and --bad-python"
         ) from error
 

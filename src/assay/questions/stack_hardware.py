@@ -27,7 +27,7 @@ def hardware_here() -> HardwareClass:
     """The class of this machine. Raises HostError if its CPU is unknown."""
     from assay.stacks.stack import hardware_of
 
-    found = hardware_of(provenance_here())
-    if found is None:
+    hardware = hardware_of(provenance_here())
+    if hardware is None:
         raise HostError("this machine does not report its CPU's model: name a hardware class with --hardware")
-    return found
+    return hardware

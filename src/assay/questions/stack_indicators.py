@@ -43,6 +43,14 @@ def stack_indicators(
     from assay.stacks.predictions import INDICATORS, predictions, series_of
 
     observed = known(runs_directory(runs), progress).observations
-    found = [one for one in predictions(observed) if workload in (None, one.workload.workload.workload)]
-    series = [one for one in map(series_of, observed) if one and one.workload.workload == INDICATORS]
-    return IndicatorListing(tuple(found), tuple(sorted({one.title for one in series})))
+    shown = [
+        prediction
+        for prediction in predictions(observed)
+        if workload in (None, prediction.workload.workload.workload)
+    ]
+    series = [
+        metric_series
+        for metric_series in map(series_of, observed)
+        if metric_series and metric_series.workload.workload == INDICATORS
+    ]
+    return IndicatorListing(tuple(shown), tuple(sorted({metric_series.title for metric_series in series})))

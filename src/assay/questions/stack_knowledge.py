@@ -52,26 +52,26 @@ class KnownStack:
     @property
     def observations(self) -> tuple[Observation, ...]:
         """All of them."""
-        return (*(one for level in self.levels for one in level.observations), *self.failures)
+        return (*(observation for level in self.levels for observation in level.observations), *self.failures)
 
     def runs_on(self, hardware: str) -> int:
         """That gave figures on the hardware class of this digest; one can give several figures."""
         counts: dict[tuple[str, ...], int] = {}
-        for one in self.observations:
-            if one.workload is not None and one.hardware.digest == hardware:
-                session = (one.origin, one.session, one.workload.digest)
-                counts[session] = max(counts.get(session, 0), len(one.values))
+        for observation in self.observations:
+            if observation.workload is not None and observation.hardware.digest == hardware:
+                session = (observation.origin, observation.session, observation.workload.digest)
+                counts[session] = max(counts.get(session, 0), len(observation.values))
         return sum(counts.values())
 
     @property
     def sessions(self) -> int:
         """In which it was observed."""
-        return len({(one.origin, one.session) for one in self.observations})
+        return len({(observation.origin, observation.session) for observation in self.observations})
 
     @property
     def newest(self) -> float:
         """When it was last observed, seconds since the epoch."""
-        return max(one.at for one in self.observations)
+        return max(observation.at for observation in self.observations)
 
     @property
     def title(self) -> str:
@@ -142,22 +142,23 @@ def list_stacks(
 
     Raises InputError if there are no runs, or the requirement is invalid.
     """
-    found = known(runs_directory(runs), progress)
-    wanted = _requirement(package)
+    knowledge = known(runs_directory(runs), progress)
+    matches = _requirement(package)
     observed = [
-        one
-        for one in found.observations
-        if wanted(one.stack) and (workload is None or (one.workload and one.workload.workload == workload))
+        observation
+        for observation in knowledge.observations
+        if matches(observation.stack)
+        and (workload is None or (observation.workload and observation.workload.workload == workload))
     ]
-    return StackListing(tuple(known_stacks(observed)), found.left_out)
+    return StackListing(tuple(known_stacks(observed)), knowledge.left_out)
 
 
 def known_stacks(observed: Sequence[Observation]) -> list[KnownStack]:
     """The observations by stack, the most recently observed first."""
     by_stack: dict[str, list[Observation]] = {}
-    for one in observed:
-        by_stack.setdefault(one.stack.digest, []).append(one)
-    return sorted(map(_known_stack, by_stack.values()), key=lambda one: -one.newest)
+    for observation in observed:
+        by_stack.setdefault(observation.stack.digest, []).append(observation)
+    return sorted(map(_known_stack, by_stack.values()), key=lambda stack: -stack.newest)
 
 
 def _known_stack(observed: Sequence[Observation]) -> KnownStack:
@@ -165,14 +166,25 @@ def _known_stack(observed: Sequence[Observation]) -> KnownStack:
     from assay.records import to_compact_json
 
     by_metric: dict[tuple[str, ...], list[Observation]] = {}
-    for one in observed:
-        if one.metric is not None and one.workload is not None:
-            key = (one.hardware.digest, one.workload.digest, to_compact_json(one.metric))
-            by_metric.setdefault(key, []).append(one)
+    for observation in observed:
+        if observation.metric is not None and observation.workload is not None:
+            key = (
+                observation.hardware.digest,
+                observation.workload.digest,
+                to_compact_json(observation.metric),
+            )
+            by_metric.setdefault(key, []).append(observation)
     levels = [
-        KnownLevel(of[0].hardware, of[0].workload, of[0].metric, of[0].primary, level(of), tuple(of))
-        for of in by_metric.values()
-        if of[0].workload is not None and of[0].metric is not None
+        KnownLevel(
+            observations[0].hardware,
+            observations[0].workload,
+            observations[0].metric,
+            observations[0].primary,
+            level(observations),
+            tuple(observations),
+        )
+        for observations in by_metric.values()
+        if observations[0].workload is not None and observations[0].metric is not None
     ]
     return KnownStack(observed[0].stack, tuple(levels), tuple(o for o in observed if o.failure is not None))
 
@@ -190,19 +202,21 @@ def show_stack(
     Raises InputError if it names none, or several.
     """
     directory = runs_directory(runs)
-    found = known(directory, progress)
-    digest = digest_named(directory, found, reference)
-    (stack,) = known_stacks([one for one in found.observations if one.stack.digest == digest])
+    knowledge = known(directory, progress)
+    digest = digest_named(directory, knowledge, reference)
+    (stack,) = known_stacks(
+        [observation for observation in knowledge.observations if observation.stack.digest == digest]
+    )
     return stack
 
 
-def digest_named(runs_dir: Path, found: Knowledge, reference: str) -> str:
+def digest_named(runs_dir: Path, knowledge: Knowledge, reference: str) -> str:
     """The digest of the stack that a reference names: by the beginning of its digest, or by runs.
 
     Of runs whose stacks differ only in the system, as sessions before and after an update of the kernel do,
     it is the newest. Raises InputError if it names none, or several.
     """
-    digests = {one.stack.digest for one in found.observations}
+    digests = {observation.stack.digest for observation in knowledge.observations}
     if _DIGEST.fullmatch(reference):
         matching = sorted(digest for digest in digests if digest.startswith(reference))
         if len(matching) == 1:
@@ -234,10 +248,10 @@ def _requirement(text: str | None) -> Callable[[Stack], bool]:
     from packaging.utils import canonicalize_name
 
     try:
-        wanted = Requirement(text)
+        requirement = Requirement(text)
     except InvalidRequirement as error:
         raise InputError(f"{text}: not a requirement ({error}); write torch or 'torch>=2.8'") from error
-    name = canonicalize_name(wanted.name)
+    name = canonicalize_name(requirement.name)
     return lambda stack: (
-        name in stack.packages and wanted.specifier.contains(stack.packages[name], prereleases=True)
+        name in stack.packages and requirement.specifier.contains(stack.packages[name], prereleases=True)
     )

@@ -69,10 +69,10 @@ def export_stacks(path: str | PathLike[str], *, runs: str | PathLike[str] | None
     from assay.stacks.scrubbing import Scrubber
 
     directory = runs_directory(runs)
-    own = [one for one in known(directory).observations if not one.origin]
+    own = [observation for observation in known(directory).observations if not observation.origin]
     signer = keys.own_signer(directory)
     scrubber = Scrubber(hashlib.sha256(b"assay-left-out" + signer.private_bytes).digest())
-    shared = [public for one in own if (public := scrubber.observation(one)) is not None]
+    shared = [public for observation in own if (public := scrubber.observation(observation)) is not None]
     if not shared:
         why = f": {len(own)} observations are of workloads or hardware that may be private" if own else ""
         raise InputError(f"{directory}: there is nothing to share{why}")
@@ -93,7 +93,11 @@ def import_stacks(path: str | PathLike[str], *, runs: str | PathLike[str] | None
     trusted = keys.trusted(directory)
     key, bundle = bundles.opened(source, trusted)
     data = read_whole(source, bundles.LARGEST_BYTES)
-    before = [one for name in recorded.bundle_names(directory) for one in recorded.read(directory, name)]
+    before = [
+        observation
+        for name in recorded.bundle_names(directory)
+        for observation in recorded.read(directory, name)
+    ]
     new = list(bundles.observations(bundle, key))
     known, _ = bundles.merged(before)
     together, conflicts = bundles.merged([*before, *new])

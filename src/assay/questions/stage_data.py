@@ -47,21 +47,27 @@ def stage_data(
     from assay_payloads.datasets.staging import stage, stage_in_cache
     from assay_payloads.datasets.store_staging import stage_to_store
 
-    asked = [name for name, of in (("--space", space_bytes), ("--shards", shard_bytes)) if of is not None]
-    if is_remote(str(to)) and asked:
-        raise InputError(f"{asked[0]}: is of directories, but {to} is a store; leave it out")
-    if len(asked) > 1:
+    options = [
+        name for name, value in (("--space", space_bytes), ("--shards", shard_bytes)) if value is not None
+    ]
+    if is_remote(str(to)) and options:
+        raise InputError(f"{options[0]}: is of directories, but {to} is a store; leave it out")
+    if len(options) > 1:
         raise InputError("--space: is of a cache that trials read, and shards are not; leave out one of them")
     chosen, place = read_manifest(Path(manifest)), None if source is None else str(source)
-    many, said = threads or THREADS, tell or (lambda _: None)
+    thread_count, report = threads or THREADS, tell or (lambda _: None)
     try:
         if is_remote(str(to)):
-            return stage_to_store(chosen, str(to), source=place, threads=many, tell=said)
+            return stage_to_store(chosen, str(to), source=place, threads=thread_count, tell=report)
         if shard_bytes is not None:
-            return stage_shards(chosen, Path(to), shard_bytes, source=place, threads=many, tell=said)
+            return stage_shards(
+                chosen, Path(to), shard_bytes, source=place, threads=thread_count, tell=report
+            )
         if space_bytes is not None:
-            return stage_in_cache(chosen, Path(to), space_bytes, source=place, threads=many, tell=said)
-        return stage(chosen, Path(to), source=place, threads=many, tell=said)
+            return stage_in_cache(
+                chosen, Path(to), space_bytes, source=place, threads=thread_count, tell=report
+            )
+        return stage(chosen, Path(to), source=place, threads=thread_count, tell=report)
     except MissingError as error:
         raise InputError(str(error)) from None
     except StagingError as error:
@@ -97,7 +103,7 @@ def staging_job(
     from assay_payloads.datasets.staging_cache import set_name
 
     chosen, options = read_manifest(Path(manifest)), kubernetes_options(system, systems)
-    kept = [one.mountPath for one in options.volumes if not one.readOnly and one.emptyDir is None]
+    kept = [volume.mountPath for volume in options.volumes if not volume.readOnly and volume.emptyDir is None]
     place = PurePosixPath(to)
     if ".." in place.parts or not any(place.is_relative_to(path) for path in kept):
         raise InputError(
@@ -124,13 +130,13 @@ def staged_sets(cache: str | PathLike[str], *, remove: Sequence[str] = ()) -> li
 
     place = Path(cache)
     try:
-        found = staging_cache.sets(place)
-        if not found and not (place / staging_cache.RECORDS).is_dir():
+        sets = staging_cache.sets(place)
+        if not sets and not (place / staging_cache.RECORDS).is_dir():
             raise InputError(f"{cache}: is no cache of staged frames; `assay data stage --space` makes one")
-        if strange := [name for name in remove if name not in {one.name for one in found}]:
+        if strange := [name for name in remove if name not in {cached_set.name for cached_set in sets}]:
             raise InputError(f"{cache}: has no set {strange[0]}; `assay data cache {cache}` lists them")
         if used := [name for name in remove if not staging_cache.remove(place, name)]:
             raise HostError(f"{cache}: set {used[0]} is in use; wait for the trial that reads it")
-        return [one for one in found if one.name not in remove]
+        return [cached_set for cached_set in sets if cached_set.name not in remove]
     except OSError as error:
         raise HostError(f"{error.filename or cache}: {error.strerror or error}") from None

@@ -102,8 +102,8 @@ def _entries(sources: Sequence[str], runs_dir: Path) -> list[SubmissionEntry]:
     entries: list[SubmissionEntry] = []
     problems: list[Problem] = []
     for source in sources:
-        found = _of_folder(Path(source)) if Path(source).exists() else _of_runs(source, runs_dir)
-        for entry in found:
+        candidates = _of_folder(Path(source)) if Path(source).exists() else _of_runs(source, runs_dir)
+        for entry in candidates:
             if isinstance(entry, Problem):
                 problems.append(entry)
             else:
@@ -154,8 +154,8 @@ def _of_runs(reference: str, runs_dir: Path) -> Iterator[SubmissionEntry | Probl
             files.append(attempt.logs()[result.reading.training.file])  # type: ignore[union-attr]
         known = [described(result.provenance.nodes) for result in results if result.provenance]
         alike, _ = agreed(known)
-        said = _stated([result.reading.training.hyperparameters for result in results])  # type: ignore[union-attr]
-        yield SubmissionEntry(system, benchmark, tuple(files), {**said, **alike})
+        stated = _stated([result.reading.training.hyperparameters for result in results])  # type: ignore[union-attr]
+        yield SubmissionEntry(system, benchmark, tuple(files), {**stated, **alike})
 
 
 def _stated(facts: Sequence[Any]) -> dict[str, Any]:
@@ -164,8 +164,8 @@ def _stated(facts: Sequence[Any]) -> dict[str, Any]:
 
     divisions = {of_run.get("submission_division") for of_run in facts}
     states = {of_run.get("submission_status") for of_run in facts}
-    found = {
+    stated = {
         "division": divisions.pop() if len(divisions) == 1 else None,
         "status": AVAILABLE.get(str(states.pop())) if len(states) == 1 else None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in stated.items() if value is not None}

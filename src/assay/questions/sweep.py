@@ -106,7 +106,7 @@ def sweep(
         command_line=command_line,
     )
     measured = Sweep(request, progress or Silence, noted or _nobody).run()
-    if sessions & {one.session for one in measured.measured}:
+    if sessions & {session.session for session in measured.measured}:
         raise InputError(
             f"--baseline {', '.join(references)} is the sweep that was resumed here; add --new, or name "
             "another"

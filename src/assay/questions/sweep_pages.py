@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 Definitions = Mapping[str, Mapping[str, Any]]
 
 
-def is_sweep(found: Sequence[RunSet], runs_dir: Path) -> bool:
+def is_sweep(sets: Sequence[RunSet], runs_dir: Path) -> bool:
     """Whether the report is only about a sweep's nodes, pairs and rings; rings alone don't count."""
     from assay.cluster.sweep import NODES, PAIRS, RINGS
 
-    suites = {result.run.suite for one in found for result in one.results}
+    suites = {result.run.suite for run_set in sets for result in run_set.results}
     if not suites <= {NODES, PAIRS, RINGS} or suites == {RINGS}:
         return False
-    return all(_definitions(one, runs_dir) for one in found)
+    return all(_definitions(run_set, runs_dir) for run_set in sets)
 
 
 def sweep_of(
-    found: Sequence[RunSet], runs_dir: Path, margin: float | None, recipes: Sequence[Recipe]
+    sets: Sequence[RunSet], runs_dir: Path, margin: float | None, recipes: Sequence[Recipe]
 ) -> SweepReport:
     """The sweep, judged again: of two sessions of nodes, or of pairs, the first is the baseline.
 
@@ -44,9 +44,11 @@ def sweep_of(
     from assay.report.contents.contents import failures
     from assay.report.page.sweep import SweepReport
 
-    definitions = {name: made for one in found for name, made in _definitions(one, runs_dir).items()}
+    definitions = {
+        name: definition for run_set in sets for name, definition in _definitions(run_set, runs_dir).items()
+    }
     alone, together, rings = (
-        [_measured(one, definitions) for one in found if _suite(one) == suite]
+        [_measured(run_set, definitions) for run_set in sets if _suite(run_set) == suite]
         for suite in (NODES, PAIRS, RINGS)
     )
     if len(alone) > 2 or len(together) > 2:
@@ -66,7 +68,7 @@ def sweep_of(
         pairs_before=before,
         margin=margin or BORNE_BEFORE,
     )
-    results = [result for one in found for result in one.results]
+    results = [result for run_set in sets for result in run_set.results]
     slow = verdicts.losses
     off = keep_off_methods(next(iter(definitions.values())), slow) if slow else ()
     return SweepReport(
@@ -75,7 +77,7 @@ def sweep_of(
         runs=len(results),
         about=_about(definitions, results),
         keep_off={f"{way.form}: {way.does}": _commands(way.apply, way.undo) for way in off},
-        failures=[failed for one in found for failed in failures(one.reference, one.results)],
+        failures=[failed for run_set in sets for failed in failures(run_set.reference, run_set.results)],
         unfinished=sum(not result.run.state.final for result in results),
         recipes=[_without_systems(recipe) for recipe in recipes],
     )
@@ -89,27 +91,27 @@ def slow_systems(session: str, runs_dir: Path) -> Mapping[str, str]:
     from assay.questions.evidence import run_set
     from assay.report.sentences.sweep import told_apart
 
-    found = [run_set(runs_dir, session)]
-    if not is_sweep(found, runs_dir):
+    sets = [run_set(runs_dir, session)]
+    if not is_sweep(sets, runs_dir):
         return {}
-    verdicts = sweep_of(found, runs_dir, None, ()).verdicts
-    told = dict(told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts))
-    return {name: told[hosts[0]] for name, hosts in verdicts.hosts.items() if hosts[0] in told}
+    verdicts = sweep_of(sets, runs_dir, None, ()).verdicts
+    slow_nodes = dict(told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts))
+    return {name: slow_nodes[hosts[0]] for name, hosts in verdicts.hosts.items() if hosts[0] in slow_nodes}
 
 
-def _suite(one: RunSet) -> str:
-    return one.results[0].run.suite
+def _suite(run_set: RunSet) -> str:
+    return run_set.results[0].run.suite
 
 
-def _definitions(one: RunSet, runs_dir: Path) -> Definitions:
+def _definitions(run_set: RunSet, runs_dir: Path) -> Definitions:
     """Each system that was swept, as its session recorded it; empty for a user's own suite."""
     from assay.cluster.sweep import bound
 
-    run = one.results[-1].run
+    run = run_set.results[-1].run
     path = runs_dir / run.suite / run.session / "systems.yaml"
     try:
-        made = read_json(path)  # `assay sweep` writes no other YAML
-        return {name: made[name] for name in one.by_system() if bound(made[name])}
+        entries = read_json(path)  # `assay sweep` writes no other YAML
+        return {name: entries[name] for name in run_set.by_system() if bound(entries[name])}
     except (InputError, KeyError, TypeError):
         return {}
 
@@ -121,10 +123,10 @@ def _shared(runs_dir: Path, session: str) -> Mapping[str, str]:
     path = runs_dir / PAIRS / session / GROUPS_FILE
     if not path.exists():
         return {}
-    found = read_json(path)
-    if not isinstance(found, dict):
+    shared = read_json(path)
+    if not isinstance(shared, dict):
         raise InputError([Problem(str(path), "not what `assay sweep` writes: expected an object of texts")])
-    return found
+    return shared
 
 
 def _hosts(definitions: Definitions) -> dict[str, tuple[str, ...]]:
@@ -137,11 +139,11 @@ def _nodes(definitions: Definitions) -> set[str]:
     return {node for hosts in _hosts(definitions).values() for node in hosts}
 
 
-def _measured(one: RunSet, definitions: Definitions) -> SweepSession:
+def _measured(run_set: RunSet, definitions: Definitions) -> SweepSession:
     from assay.analyse.sweeps.figures import SweepSession, figures_of
 
-    figures = figures_of(one.results, one.metrics())
-    return SweepSession(one.results[0].run.session, figures, _hosts(definitions))
+    figures = figures_of(run_set.results, run_set.metrics())
+    return SweepSession(run_set.results[0].run.session, figures, _hosts(definitions))
 
 
 def _about(definitions: Definitions, results: Sequence[Result]) -> list[tuple[str, str]]:

@@ -140,8 +140,8 @@ class Sweep:
             completed.append(run_suite(self._request_for(part, nodes, since), self._tell_session))
             self._take(runs, part, completed[-1])
         if runs.complete:
-            for one in completed:
-                finish(one)
+            for session in completed:
+                finish(session)
         reindex(self._request.runs_dir)
         return runs
 
@@ -177,7 +177,7 @@ class Sweep:
         if not self._request.rounds or len(nodes) < 2:
             return
         met = pair_rounds(nodes, min(self._request.rounds, most_rounds(len(nodes))))
-        rounds = {pair: at for at, one in enumerate(met) for pair in one}
+        rounds = {pair: number for number, round_pairs in enumerate(met) for pair in round_pairs}
         yield SweepPart(sweep.pairs_suite, [*rounds], rounds)
         fitting = [ring for ring in ring_groups(nodes, runs.groups) if self._fits(ring, runs)]
         for size, rings in groupby(fitting, key=len):
@@ -216,7 +216,7 @@ class Sweep:
             nodes={name: frozenset(group) for name, group in groups.items()},
             most_nodes=self._most_nodes(nodes),
             rounds={name: part.rounds.get(group, 0) for name, group in groups.items()},
-            away=lambda: self._where_not(nodes),
+            away=lambda: self._reasons_against(nodes),
             begin_until=self._until,
         )
         content = part.suite([*definitions], request.repeats, request.device, request.seconds)
@@ -246,11 +246,11 @@ class Sweep:
             runs.complete = False
             runs.left_out |= {node: self._away[node] for node in groups[trial.system] if node in self._away}
 
-    def _where_not(self, nodes: Sequence[str]) -> Mapping[str, str]:
+    def _reasons_against(self, nodes: Sequence[str]) -> Mapping[str, str]:
         """Why no job can be started on some of the nodes right now."""
         there = {member.name: member for member in self._ask()}
         why = {name: _why_not(there.get(name)) for name in nodes}
-        self._away = {name: words for name, words in why.items() if words}
+        self._away = {name: reason for name, reason in why.items() if reason}
         return self._away
 
     def _most_nodes(self, nodes: Sequence[str]) -> int:
@@ -263,7 +263,7 @@ class Sweep:
         most = self._most_nodes(runs.nodes)
         alone = ", a pair alone" if most < 2 else ""
         busy = f"at most {most} busy at once{alone} (--share {self._request.share:.0%})"
-        out = "".join(f"\n  left out, {words}" for words in by_reason(runs.left_out))
+        out = "".join(f"\n  left out, {line}" for line in by_reason(runs.left_out))
         self._noted(f"{self._request.where.name}: {len(runs.nodes)} nodes, {busy}{out}")
 
 
@@ -274,9 +274,9 @@ def _why_not(member: Member | None) -> str:
 def by_reason(why: Mapping[str, str]) -> list[str]:
     """Node → reason, one line per reason: `not ready: n1, n2 and 30 more`."""
     nodes: dict[str, list[str]] = {}
-    for node, words in sorted(why.items()):
-        nodes.setdefault(words, []).append(node)
-    return [f"{words}: {_few(found)}" for words, found in nodes.items()]
+    for node, reason in sorted(why.items()):
+        nodes.setdefault(reason, []).append(node)
+    return [f"{reason}: {_few(members)}" for reason, members in nodes.items()]
 
 
 def _few(names: Sequence[str]) -> str:
@@ -308,10 +308,10 @@ def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, s
 
     figures: dict[str, SweepFigure] = {}
     sessions: set[str] = set()
-    for found in run_sets(runs_dir, references):
-        its = figures_of(found.results, found.metrics())
+    for run_set in run_sets(runs_dir, references):
+        its = figures_of(run_set.results, run_set.metrics())
         if not its:
-            raise InputError(f"--baseline {found.reference}: none of its runs has a result")
+            raise InputError(f"--baseline {run_set.reference}: none of its runs has a result")
         figures |= its
-        sessions |= {f"{result.run.suite}/{result.run.session}" for result in found.results}
+        sessions |= {f"{result.run.suite}/{result.run.session}" for result in run_set.results}
     return figures or None, sessions

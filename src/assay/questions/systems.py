@@ -29,13 +29,13 @@ def system_named(name: str | None = None, file: File = None) -> System:
 
     path = Path(file or FILE_NAME)
     written = file is not None or (name is not None and path.exists())
-    found = read_systems(path if written else None).by_name
+    known = read_systems(path if written else None).by_name
     if name is None and file is not None:
-        raise InputError(f"--systems names a file; also name one of its systems: {', '.join(found)}")
+        raise InputError(f"--systems names a file; also name one of its systems: {', '.join(known)}")
     name = name or THIS_MACHINE
-    if name not in found:
-        raise InputError(f"{unknown('system', name, found)} ({path}{'' if written else ' does not exist'})")
-    return found[name]
+    if name not in known:
+        raise InputError(f"{unknown('system', name, known)} ({path}{'' if written else ' does not exist'})")
+    return known[name]
 
 
 def every_system(file: File = None) -> list[System]:
