@@ -85,10 +85,10 @@ class _CommandElsewhere(click.Command):
     """A command that asks the server instead of running here; its usage is that of the command here."""
 
     def __init__(
-        self, options: Mapping[str, Any], words: Sequence[str], command: click.Command | None
+        self, options: Mapping[str, Any], arguments: Sequence[str], command: click.Command | None
     ) -> None:
-        super().__init__(words[0], callback=self._forward)
-        self._options, self._words, self._command = options, words, command
+        super().__init__(arguments[0], callback=self._forward)
+        self._options, self._words, self._command = options, arguments, command
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Options and arguments, for the usage line of an error."""
@@ -98,8 +98,8 @@ class _CommandElsewhere(click.Command):
     def _forward(self) -> None:
         from assay.cli.remote_commands import forward
 
-        of = self._options
-        forward(of["server"], of["token_file"], of["ca_file"], self._words)
+        options = self._options
+        forward(options["server"], options["token_file"], options["ca_file"], self._words)
 
 
 @click.group(
@@ -236,8 +236,8 @@ def _no_more_processes() -> str:
 
 def _columns() -> int:
     """The value of $COLUMNS; 0 if it is not set."""
-    said = os.environ.get("COLUMNS", "")
-    return int(said) if said.isdecimal() else 0
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() else 0
 
 
 def _hide_secrets() -> None:

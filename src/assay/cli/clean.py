@@ -66,28 +66,28 @@ def command(
     if all_systems and system is not None:
         raise InputError("name a SYSTEM or use --all, not both")
     chosen = every_system(systems_file) if all_systems else [system_named(system, systems_file)]
-    cleaned = [clean(one, yes=yes, running=running, runs=runs_dir) for one in chosen]
-    others = not_looked_at([one.name for one in chosen], systems=systems_file, runs=runs_dir)
+    cleaned = [clean(target, yes=yes, running=running, runs=runs_dir) for target in chosen]
+    others = not_looked_at([target.name for target in chosen], systems=systems_file, runs=runs_dir)
     if as_json:
         echo_json(document(cleaned, others))
     else:
-        _show(cleaned, asked=yes)
+        _show(cleaned, removing=yes)
         for other in others:
             jobs = f"{other.jobs} {'job' if other.jobs == 1 else 'jobs'}"
             click.echo(f"{other.system}: not checked; {runs_dir} has {jobs} from it: {other.command}")
-    sys.exit(EXIT_ENVIRONMENT if any(one.error for one in cleaned) else EXIT_OK)
+    sys.exit(EXIT_ENVIRONMENT if any(leftovers.error for leftovers in cleaned) else EXIT_OK)
 
 
-def _show(cleaned: Sequence[Leftovers], *, asked: bool) -> None:
-    for one in cleaned:
-        for left in one.found:
-            click.echo(f"{one.system}  {left.token}  {_things(left.what)}{_standing(left)}")
-        if one.looked:
-            click.echo(f"{one.system}: {_summary(one, asked=asked)}")
+def _show(cleaned: Sequence[Leftovers], *, removing: bool) -> None:
+    for leftovers in cleaned:
+        for left in leftovers.found:
+            click.echo(f"{leftovers.system}  {left.token}  {_things(left.what)}{_standing(left)}")
+        if leftovers.looked:
+            click.echo(f"{leftovers.system}: {_summary(leftovers, removing=removing)}")
         else:
-            click.echo(f"{one.system}: the check failed, so what is left there is unknown")
-        for line in one.error.splitlines():
-            click.echo(f"assay: {one.system}: {line}", err=True)
+            click.echo(f"{leftovers.system}: the check failed, so what is left there is unknown")
+        for line in leftovers.error.splitlines():
+            click.echo(f"assay: {leftovers.system}: {line}", err=True)
 
 
 def _things(what: Sequence[str]) -> str:
@@ -96,19 +96,19 @@ def _things(what: Sequence[str]) -> str:
 
 
 def _standing(left: Remains) -> str:
-    said = [f"of {left.session}"] if left.session else []
-    said += [left.going] if left.going else []
-    return f"  ({'; '.join(said)})" if said else ""
+    notes = [f"of {left.session}"] if left.session else []
+    notes += [left.going] if left.going else []
+    return f"  ({'; '.join(notes)})" if notes else ""
 
 
-def _summary(cleaned: Leftovers, *, asked: bool) -> str:
+def _summary(cleaned: Leftovers, *, removing: bool) -> str:
     jobs = cleaned.found
     if not jobs:
         return "nothing left"
     removed = sum(left.token in cleaned.removed for left in jobs)
     going = sum(bool(left.going) and left.token not in cleaned.removed for left in jobs)
     rest = len(jobs) - removed - going
-    said = [f"{removed} removed"] if removed else []
-    said += [f"{rest} left" + ("" if asked else ", which --yes removes")] if rest else []
-    said += [f"{going} that may be in use, included only with --running"] if going else []
-    return f"of {len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} " + "; ".join(said)
+    parts = [f"{removed} removed"] if removed else []
+    parts += [f"{rest} left" + ("" if removing else ", which --yes removes")] if rest else []
+    parts += [f"{going} that may be in use, included only with --running"] if going else []
+    return f"of {len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} " + "; ".join(parts)

@@ -32,9 +32,9 @@ def command(directory: Path, remove: tuple[str, ...], as_json: bool) -> None:
     from assay.questions.stage_data import staged_sets
     from assay.units import counted, human
 
-    found = staged_sets(directory, remove=remove)
+    sets = staged_sets(directory, remove=remove)
     if as_json:
-        echo_json(sets_document(found))
+        echo_json(sets_document(sets))
         return
     from datetime import UTC, datetime
 
@@ -46,17 +46,17 @@ def command(directory: Path, remove: tuple[str, ...], as_json: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("set", "frames", "size", "last used (UTC)", "", "of", "chosen by"):
         table.add_column(heading, justify="right" if heading in ("frames", "size") else "left", no_wrap=True)
-    for one in found:
-        used = datetime.fromtimestamp(one.used_at, UTC).strftime("%Y-%m-%d %H:%M")
+    for cached_set in sets:
+        used = datetime.fromtimestamp(cached_set.used_at, UTC).strftime("%Y-%m-%d %H:%M")
         cells = (
-            one.name,
-            f"{one.frames:,}",
-            human(float(one.bytes), "B"),
+            cached_set.name,
+            f"{cached_set.frames:,}",
+            human(float(cached_set.bytes), "B"),
             used,
-            "in use" if one.in_use else "",
+            "in use" if cached_set.in_use else "",
         )
-        table.add_row(*map(Text, (*cells, one.root, one.query)))
-    if found:
+        table.add_row(*map(Text, (*cells, cached_set.root, cached_set.query)))
+    if sets:
         Console(highlight=False, width=400).print(table)
-    size = human(float(sum(one.bytes for one in found)), "B")
-    click.echo(f"{counted(len(found), 'set')}, {size}")
+    size = human(float(sum(cached_set.bytes for cached_set in sets)), "B")
+    click.echo(f"{counted(len(sets), 'set')}, {size}")

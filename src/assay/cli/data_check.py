@@ -56,23 +56,23 @@ def command(
     from assay.units import counted
 
     live = sys.stderr.isatty() and not as_json
-    found = check_data(workload, path, params=params, processes=processes, tell=_progress() if live else None)
+    check = check_data(workload, path, params=params, processes=processes, tell=_progress() if live else None)
     if live:
         show_progress("")
     if as_json:
         from assay.documents.datasets import check_document
 
-        echo_json(check_document(found))
+        echo_json(check_document(check))
     else:
-        sizes = ", ".join(f"{size:,} for {part}" for part, size in found.samples.items())
-        click.echo(f"{sizes}; {counted(found.damaged, 'sample')} can't be read")
-        if found.official:
-            click.echo(f"Not the official data set: {found.official}")
-        for why in found.unreadable[:MOST_SHOWN]:
+        sizes = ", ".join(f"{size:,} for {part}" for part, size in check.samples.items())
+        click.echo(f"{sizes}; {counted(check.damaged, 'sample')} can't be read")
+        if check.official:
+            click.echo(f"Not the official data set: {check.official}")
+        for why in check.unreadable[:MOST_SHOWN]:
             click.echo(f"  {why}")
-        if found.damaged > MOST_SHOWN:
-            click.echo(f"  and {found.damaged - MOST_SHOWN:,} more; --json lists a thousand")
-    if found.damaged:
+        if check.damaged > MOST_SHOWN:
+            click.echo(f"  and {check.damaged - MOST_SHOWN:,} more; --json lists a thousand")
+    if check.damaged:
         sys.exit(1)
 
 
@@ -81,9 +81,9 @@ def _progress() -> Callable[[DataCheck], None]:
 
     begin, drawn = time.monotonic(), 0.0
 
-    def tell(found: DataCheck) -> None:
+    def tell(check: DataCheck) -> None:
         nonlocal drawn
-        now, done, total = time.monotonic(), sum(found.checked.values()), sum(found.samples.values())
+        now, done, total = time.monotonic(), sum(check.checked.values()), sum(check.samples.values())
         if now - drawn < 0.1 or not done:
             return
         drawn = now

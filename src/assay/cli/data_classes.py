@@ -40,7 +40,7 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
     if together is not None and scenes:
         raise click.UsageError("--together and --scenes are two questions; ask one")
     if together is not None:
-        _together([name.strip() for name in together.split(",")], where, catalog, as_json=as_json)
+        _show_together([name.strip() for name in together.split(",")], where, catalog, as_json=as_json)
         return
     from assay.documents.datasets import drift_document, shares_document
 
@@ -54,10 +54,10 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
             table = _table(
                 "scene", "frames", "distance", "at random", "differs most in", "share there", "of all"
             )
-            for each in drifts:
-                there, of_all = f"{each.share:.2%}", f"{each.of_all:.2%}"
-                apart = [f"{each.distance:.3f}", f"{each.at_random:.3f}"]
-                table.add([each.scene, f"{each.frames:,}", *apart, each.class_, there, of_all])
+            for drift in drifts:
+                there, of_all = f"{drift.share:.2%}", f"{drift.of_all:.2%}"
+                apart = [f"{drift.distance:.3f}", f"{drift.at_random:.3f}"]
+                table.add([drift.scene, f"{drift.frames:,}", *apart, drift.class_, there, of_all])
             table.show()
             click.echo(
                 "At random: 19 of 20 random sets of as many frames are at most this far from all frames"
@@ -65,20 +65,22 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
         return
     from assay.questions.datasets import class_shares
 
-    count, found = class_shares(where, catalog=catalog)
+    count, shares = class_shares(where, catalog=catalog)
     if as_json:
-        echo_json(shares_document(count, found))
+        echo_json(shares_document(count, shares))
     else:
         table = _table("class", "in a condition", "share of pixels", "frames", "largest in a frame")
-        for one in found:
-            table.add([one.name, one.column, f"{one.share:.3%}", f"{one.frames:,}", f"{one.largest:.2%}"])
+        for share in shares:
+            table.add(
+                [share.name, share.column, f"{share.share:.3%}", f"{share.frames:,}", f"{share.largest:.2%}"]
+            )
         table.show()
         click.echo(f"{count:,} frames")
     if not count:
         click.get_current_context().exit(1)
 
 
-def _together(classes: list[str], where: str, catalog: Path, *, as_json: bool) -> None:
+def _show_together(classes: list[str], where: str, catalog: Path, *, as_json: bool) -> None:
     from assay.questions.datasets import classes_together
 
     counts = classes_together(classes, where, catalog=catalog)
@@ -94,5 +96,5 @@ def _together(classes: list[str], where: str, catalog: Path, *, as_json: bool) -
 def _table(*columns: str) -> DataTable:
     from assay.cli.data_table import DataTable, TableColumn
 
-    words = {columns[0], "in a condition", "differs most in"}
-    return DataTable([TableColumn(name, number=name not in words) for name in columns])
+    text_columns = {columns[0], "in a condition", "differs most in"}
+    return DataTable([TableColumn(name, number=name not in text_columns) for name in columns])

@@ -47,50 +47,54 @@ def command(
     """
     from assay.questions.feeds import feeds
 
-    found = feeds(*references, sample_bytes=sample_bytes, checkpoint_every=checkpoint_every, runs=runs_dir)
+    result = feeds(*references, sample_bytes=sample_bytes, checkpoint_every=checkpoint_every, runs=runs_dir)
     if as_json:
         from assay.documents.feeding import document
 
-        echo_json(document(found))
+        echo_json(document(result))
         return
-    for one in found.feedings:
-        for line in _feeding(one):
+    for feeding in result.feedings:
+        for line in _feeding(feeding):
             click.echo(line)
-    for cost in found.checkpoints:
+    for cost in result.checkpoints:
         click.echo(_cost(cost))
-    for what in found.apart:
+    for what in result.apart:
         click.echo(f"not compared: {what}")
-    if found.unread:
-        rest = f" and {len(found.unread) - 1} more" if len(found.unread) > 1 else ""
-        click.echo(f"not read: {found.unread[-1]}{rest}; name sessions to let the interval cover all of them")
-    if any(one.doubts for one in found.feedings):
+    if result.unread:
+        rest = f" and {len(result.unread) - 1} more" if len(result.unread) > 1 else ""
+        click.echo(
+            f"not read: {result.unread[-1]}{rest}; name sessions to let the interval cover all of them"
+        )
+    if any(feeding.doubts for feeding in result.feedings):
         from assay.cli.console import Console
         from assay.view.terminal import doubts_table
         from assay.view.verdicts import doubts_of_feedings
 
         console = Console(highlight=False)
         console.print("\nDoubts:")
-        console.print(doubts_table(doubts_of_feedings(found.feedings)))
+        console.print(doubts_table(doubts_of_feedings(result.feedings)))
 
 
-def _feeding(one: Feeding) -> Iterator[str]:
+def _feeding(feeding: Feeding) -> Iterator[str]:
     from assay.units import counted, human, significant
 
-    supply, demand, fed = one.supply, one.demand, one.accelerators
-    what = f"{supply.system} {supply.benchmark} {supply.shape}{f', {one.pattern}' if one.pattern else ''}"
+    supply, demand, fed = feeding.supply, feeding.demand, feeding.accelerators
+    pattern = f", {feeding.pattern}" if feeding.pattern else ""
+    what = f"{supply.system} {supply.benchmark} {supply.shape}{pattern}"
     number = significant(fed.value, 3)
     if fed.low is None or fed.high is None:
         like = f"accelerators like {demand.system}'s"
-        yield f"{what} feeds about {number} {like}; nothing is promised: {one.why}"
+        yield f"{what} feeds about {number} {like}; nothing is promised: {feeding.why}"
     else:
         between = f"{significant(fed.low, 3)} to {significant(fed.high, 3)}"
-        least = counted(one.at_least or 0, "accelerator")
+        least = counted(feeding.at_least or 0, "accelerator")
         yield f"{what} feeds at least {least} like {demand.system}'s: {number} ({between})"
-    of = f" of {human(one.sample_bytes, 'B')} each" if one.sample_bytes is not None else ""
+    sample_size = f" of {human(feeding.sample_bytes, 'B')} each" if feeding.sample_bytes is not None else ""
     sessions = ", ".join(sorted({*supply.sessions, *demand.sessions}))
     yield (
         f"  supply {human(supply.rate.value, supply.rate.unit)}; demand of one accelerator in "
-        f"{demand.benchmark} {demand.shape} {human(demand.rate.value, demand.rate.unit)}{of}; from {sessions}"
+        f"{demand.benchmark} {demand.shape} {human(demand.rate.value, demand.rate.unit)}{sample_size}; "
+        f"from {sessions}"
     )
 
 

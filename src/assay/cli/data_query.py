@@ -88,56 +88,56 @@ def command(
             raise click.UsageError("--sql stands alone, without a condition and its options")
         _show_answer(query_data_sql(sql, catalog=catalog, timeout_s=timeout), as_json=as_json)
         return
-    said: dict[str, object] = {}
+    summary: dict[str, object] = {}
     if validation is not None or like is not None:
         if (validation is not None and like is not None) or limit is None or balance:
             raise click.UsageError("--most-uncertain or --like: one of them, with --limit, without --balance")
-        found, said = _ranked(where, catalog, limit, seed, validation, like)
+        chosen, summary = _ranked(where, catalog, limit, seed, validation, like)
     else:
-        found = query_data(where, catalog=catalog, limit=limit, seed=seed, balance=balance)
+        chosen = query_data(where, catalog=catalog, limit=limit, seed=seed, balance=balance)
     parts = (
-        [found]
-        if split is None or not found.frames
-        else split_data(found, _percents(split), seed=seed, catalog=catalog, balance=balance)
+        [chosen]
+        if split is None or not chosen.frames
+        else split_data(chosen, _percents(split), seed=seed, catalog=catalog, balance=balance)
     )
-    files = _written(found, parts, manifest, page)
+    files = _written(chosen, parts, manifest, page)
     if as_json:
         from assay.documents.datasets import manifest_document
 
         echo_json(
-            [manifest_document(part) for part in parts] if split else {**manifest_document(found), **said}
+            [manifest_document(part) for part in parts] if split else {**manifest_document(chosen), **summary}
         )
     else:
-        _show(found, parts, files)
-        if said:
-            click.echo(said["sentence"])
-        if split is not None and found.frames:
-            _show_without_scene(found, catalog)
-        if page is not None and found.frames:
+        _show(chosen, parts, files)
+        if summary:
+            click.echo(summary["sentence"])
+        if split is not None and chosen.frames:
+            _show_without_scene(chosen, catalog)
+        if page is not None and chosen.frames:
             click.echo(f"page: {page}")
-    if not found.frames:
+    if not chosen.frames:
         click.get_current_context().exit(1)
 
 
-def _written(found: Manifest, parts: list[Manifest], manifest: Path | None, page: Path | None) -> list[Path]:
+def _written(chosen: Manifest, parts: list[Manifest], manifest: Path | None, page: Path | None) -> list[Path]:
     """Write the manifests and the page, unless there is no frame; the names of the manifests."""
     from assay.data.manifest import write_manifest
     from assay.questions.data_pages import query_page
 
     files = _files(manifest, len(parts))
-    if found.frames:
+    if chosen.frames:
         for part, file in zip(parts, files, strict=False):
             write_manifest(file, part)
         if page is not None:
-            query_page(found, page)
+            query_page(chosen, page)
     return files
 
 
-def _show_without_scene(found: Manifest, catalog: Path) -> None:
+def _show_without_scene(chosen: Manifest, catalog: Path) -> None:
     from assay.questions.datasets import frames_without_scene
 
-    without = frames_without_scene(found, catalog=catalog)
-    if without == len(found.frames):
+    without = frames_without_scene(chosen, catalog=catalog)
+    if without == len(chosen.frames):
         click.echo("The data set states no scenes: split by frame, so neighbors may be in different parts")
     elif without:
         click.echo(f"{without:,} frames have no scene: they were split by frame, the others by scene")
@@ -158,12 +158,13 @@ def _ranked(
         return uncertain.manifest, {**figures, "not_ranked": uncertain.unknown, "sentence": sentence}
     assert like is not None
     alike = frames_like(where, like, limit, seed=seed, catalog=catalog)
-    one = alike.result
+    result = alike.result
     sentence = (
-        f"Jensen-Shannon distance from {like}: {one.distance:.4f} (a random set of this size: "
-        f"{one.at_random:.4f}); farthest: {one.farthest}, {one.share:.2%} instead of {one.target:.2%}"
+        f"Jensen-Shannon distance from {like}: {result.distance:.4f} (a random set of this size: "
+        f"{result.at_random:.4f}); farthest: {result.farthest}, {result.share:.2%} instead of "
+        f"{result.target:.2%}"
     )
-    figures = {"distance": one.distance, "distance_at_random": one.at_random}
+    figures = {"distance": result.distance, "distance_at_random": result.at_random}
     return alike.manifest, {**figures, "sentence": sentence}
 
 
@@ -186,17 +187,17 @@ def _files(manifest: Path | None, parts: int) -> list[Path]:
     ]
 
 
-def _show(found: Manifest, parts: list[Manifest], files: list[Path]) -> None:
+def _show(chosen: Manifest, parts: list[Manifest], files: list[Path]) -> None:
     from assay.units import counted, human
 
-    for frame in found.frames[:MOST_SHOWN] if not files else ():
+    for frame in chosen.frames[:MOST_SHOWN] if not files else ():
         click.echo(frame.label)
-    if len(found.frames) > MOST_SHOWN and not files:
-        click.echo(f"and {len(found.frames) - MOST_SHOWN:,} more; --manifest FILE keeps them all")
+    if len(chosen.frames) > MOST_SHOWN and not files:
+        click.echo(f"and {len(chosen.frames) - MOST_SHOWN:,} more; --manifest FILE keeps them all")
     for number, part in enumerate(parts):
         where = f": {files[number]}" if files and part.frames else ""
         size = human(float(part.bytes), "B")
-        share = f" ({len(part.frames) / len(found.frames):.1%})" if len(parts) > 1 else ""
+        share = f" ({len(part.frames) / len(chosen.frames):.1%})" if len(parts) > 1 else ""
         click.echo(f"{counted(len(part.frames), 'frame')}{share}, {size}, digest {part.digest[:12]}{where}")
 
 
@@ -209,8 +210,8 @@ def _show_answer(answer: SqlAnswer, *, as_json: bool) -> None:
         echo_json(answer_document(answer))
         return
     kinds = [
-        all(isinstance(row[at], (int, float, type(None))) for row in answer.rows)
-        for at in range(len(answer.columns))
+        all(isinstance(row[column], (int, float, type(None))) for row in answer.rows)
+        for column in range(len(answer.columns))
     ]
     table = DataTable(
         [TableColumn(name, number=number) for name, number in zip(answer.columns, kinds, strict=True)]

@@ -98,8 +98,8 @@ def command(
         echo_json(scan_document(done, damaged))
     else:
         rate = f", {done.read / done.seconds:.0f} frames/s" if done.read and done.seconds else ""
-        said = f"{counted(done.read, 'frame')} read in {human_seconds(done.seconds)}{rate}"
-        click.echo(f"{said}; {done.unchanged:,} unchanged, {done.vanished:,} vanished")
+        summary = f"{counted(done.read, 'frame')} read in {human_seconds(done.seconds)}{rate}"
+        click.echo(f"{summary}; {done.unchanged:,} unchanged, {done.vanished:,} vanished")
         for name, why in damaged[:MOST_SHOWN]:
             click.echo(f"! {name} {why}")
         if len(damaged) > MOST_SHOWN:
@@ -128,8 +128,8 @@ def _echo_joined(done: Scan) -> None:
     if done.bus is not None:
         bus = done.bus
         offset = f"nearest value at most {human_seconds(bus.largest_offset_s)} away"
-        said = f"Bus: {counted(len(bus.signals), 'signal')} for {counted(bus.frames, 'frame')}, {offset}"
-        click.echo(f"{said}; {bus.unmatched_frames:,} frames without")
+        summary = f"Bus: {counted(len(bus.signals), 'signal')} for {counted(bus.frames, 'frame')}, {offset}"
+        click.echo(f"{summary}; {bus.unmatched_frames:,} frames without")
         for problem in bus.problems[:MOST_SHOWN]:
             click.echo(f"! {problem}")
         if len(bus.problems) > MOST_SHOWN:
@@ -159,8 +159,8 @@ def _progress() -> Callable[[Scan], None]:
             show_progress(f"{scan.members:,} members of shards")
             return
         left = (now - begin) / scan.read * (scan.total - scan.read) if scan.read else None
-        words = "" if left is None else f", {human_seconds(left)} left"
+        remaining = "" if left is None else f", {human_seconds(left)} left"
         damaged = f", {scan.damaged:,} damaged" if scan.damaged else ""
-        show_progress(f"{scan.read:,} of {scan.total:,} frames{damaged}{words}")
+        show_progress(f"{scan.read:,} of {scan.total:,} frames{damaged}{remaining}")
 
     return tell

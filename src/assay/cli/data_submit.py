@@ -112,7 +112,7 @@ def command(
     from assay.cli.progress import teller
     from assay.cli.run import CODES_OF_ANSWERS, show_result
 
-    found = submit_data(
+    result = submit_data(
         job,
         new=new,
         failed=failed,
@@ -124,10 +124,10 @@ def command(
         from assay.documents.data_jobs import document
         from assay.documents.sessions import document as session_document
 
-        echo_json({**session_document(found), "data_job": document(job)})
+        echo_json({**session_document(result), "data_job": document(job)})
     else:
-        show_result(found)
-    sys.exit(CODES_OF_ANSWERS[found.outcome])
+        show_result(result)
+    sys.exit(CODES_OF_ANSWERS[result.outcome])
 
 
 def _show_dry_run(job: DataJob, *, as_json: bool) -> None:

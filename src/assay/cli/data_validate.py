@@ -122,7 +122,7 @@ def command(
         )
         return
     live = sys.stderr.isatty() and not as_json
-    found = validate_data(
+    validation = validate_data(
         checkpoint,
         manifest,
         into,
@@ -142,16 +142,16 @@ def command(
     if page is not None:
         from assay.questions.data_pages import validation_page
 
-        validation_page(found, checkpoint, page, source=source, device=device)
+        validation_page(validation, checkpoint, page, source=source, device=device)
     if as_json:
-        echo_json(found.document())
+        echo_json(validation.document())
     else:
-        _show(found, into, page)
-    if found.unreadable:
+        _show(validation, into, page)
+    if validation.unreadable:
         click.get_current_context().exit(1)
 
 
-def _show(found: Validation, into: Path, page: Path | None) -> None:
+def _show(validation: Validation, into: Path, page: Path | None) -> None:
     from assay.report import figures
     from assay.units import counted
 
@@ -161,30 +161,34 @@ def _show(found: Validation, into: Path, page: Path | None) -> None:
     def interval(low: float | None, high: float | None) -> str:
         return "" if low is None or high is None else f" ({figures.percent(low)} to {figures.percent(high)})"
 
-    mean = f"{share(found.mean_iou)}{interval(found.mean_iou_low, found.mean_iou_high)}"
-    accuracy = f"{share(found.pixel_accuracy)}{interval(found.pixel_accuracy_low, found.pixel_accuracy_high)}"
+    mean = f"{share(validation.mean_iou)}{interval(validation.mean_iou_low, validation.mean_iou_high)}"
+    accuracy = share(validation.pixel_accuracy) + interval(
+        validation.pixel_accuracy_low, validation.pixel_accuracy_high
+    )
     click.echo(f"mean IoU {mean}; pixel accuracy {accuracy}")
-    frames = f"{counted(found.validated, 'frame')} of {counted(found.scenes, 'scene')}"
-    click.echo(f"{frames}, network of step {found.about.step:,}, digest {found.about.manifest[:12]}")
-    for one in sorted((c for c in found.classes if c.iou is not None), key=lambda c: c.iou or 0.0):
-        click.echo(f"  {share(one.iou):>8}{interval(one.low, one.high)}  {one.name}")
-    if absent := [one.name for one in found.classes if one.iou is None]:
+    frames = f"{counted(validation.validated, 'frame')} of {counted(validation.scenes, 'scene')}"
+    click.echo(
+        f"{frames}, network of step {validation.about.step:,}, digest {validation.about.manifest[:12]}"
+    )
+    for shown in sorted((c for c in validation.classes if c.iou is not None), key=lambda c: c.iou or 0.0):
+        click.echo(f"  {share(shown.iou):>8}{interval(shown.low, shown.high)}  {shown.name}")
+    if absent := [class_result.name for class_result in validation.classes if class_result.iou is None]:
         click.echo(f"in no label, so without a figure: {', '.join(absent)}")
-    _show_groups(found, share)
-    if found.mean_iou_low is None:
+    _show_groups(validation, share)
+    if validation.mean_iou_low is None:
         click.echo("no intervals: they need at least 8 scenes")
-    if found.unreadable:
-        click.echo(f"{counted(found.unreadable, 'frame')} can't be read and don't count:")
-        for label, why in found.unreadable_frames[:MOST_NAMED]:
+    if validation.unreadable:
+        click.echo(f"{counted(validation.unreadable, 'frame')} can't be read and don't count:")
+        for label, why in validation.unreadable_frames[:MOST_NAMED]:
             click.echo(f"  {label}: {why}")
     kept = f"{into}: frames.parquet, result.json"
     click.echo(kept if page is None else f"{kept}; {page}")
 
 
-def _show_groups(found: Validation, share: Callable[[float | None], str]) -> None:
+def _show_groups(validation: Validation, share: Callable[[float | None], str]) -> None:
     """The groups of each column that has several, the worst first."""
-    for column in dict.fromkeys(group.column for group in found.groups):
-        groups = [group for group in found.groups if group.column == column]
+    for column in dict.fromkeys(group.column for group in validation.groups):
+        groups = [group for group in validation.groups if group.column == column]
         if len(groups) < 2:
             continue
         click.echo(f"mean IoU by {column}")
@@ -192,7 +196,7 @@ def _show_groups(found: Validation, share: Callable[[float | None], str]) -> Non
         for group in worst[:MOST_GROUPS]:
             click.echo(f"  {share(group.mean_iou):>8}  {group.value}, {group.frames:,} frames")
         if len(groups) > MOST_GROUPS:
-            most = "more than " if column in found.more_groups else ""
+            most = "more than " if column in validation.more_groups else ""
             click.echo(f"  and {most}{len(groups) - MOST_GROUPS:,} better ones")
 
 

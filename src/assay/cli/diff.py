@@ -52,45 +52,45 @@ def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> 
     """
     from assay.questions.diff import diff
 
-    found = diff(a, b, runs=runs_dir)
+    differences = diff(a, b, runs=runs_dir)
     if as_json:
         from assay.documents.differences import document
 
-        options.echo_json(document(found, everything=everything))
+        options.echo_json(document(differences, everything=everything))
     else:
-        _show(found, everything=everything)
-    if not found.known:
+        _show(differences, everything=everything)
+    if not differences.known:
         sys.exit(EXIT_UNDECIDED)
-    sys.exit(EXIT_WORSE if found.matter else EXIT_OK)
+    sys.exit(EXIT_WORSE if differences.matter else EXIT_OK)
 
 
-def _show(found: Differences, *, everything: bool) -> None:
+def _show(differences: Differences, *, everything: bool) -> None:
     from assay.cli.console import Console
 
     console = Console(highlight=False)
-    sides = (("A", found.a), ("B", found.b))
+    sides = (("A", differences.a), ("B", differences.b))
     for name, side in sides:
         console.print(f"{name}  {_described(side)}", soft_wrap=True, markup=False)
-    if not found.known:
-        if settings := [fact for fact in found.facts if everything or fact.differs]:
+    if not differences.known:
+        if settings := [fact for fact in differences.facts if everything or fact.differs]:
             console.print(_table(settings))
         silent = " and ".join(name for name, side in sides if not side.known)
         console.print(f"\nUnknown: no run of {silent} describes the machine it ran on.", soft_wrap=True)
         return
-    shown = [fact for fact in found.facts if everything or (fact.differs and fact.group != "momentary")]
+    shown = [fact for fact in differences.facts if everything or (fact.differs and fact.group != "momentary")]
     if shown:
         console.print(_table(shown))
-    console.print(f"\n{_summary(found.facts, everything=everything)}", soft_wrap=True)
+    console.print(f"\n{_summary(differences.facts, everything=everything)}", soft_wrap=True)
 
 
 def _described(side: RunMachines) -> str:
     nodes = {len(provenance.nodes) for provenance in side.known}
-    words = [f"{side.runs} run{'' if side.runs == 1 else 's'}"]
+    parts = [f"{side.runs} run{'' if side.runs == 1 else 's'}"]
     if nodes and nodes != {1}:
-        words.append(f"{' or '.join(map(str, sorted(nodes)))} nodes each")
+        parts.append(f"{' or '.join(map(str, sorted(nodes)))} nodes each")
     if side.known and len(side.known) < side.runs:
-        words.append(f"{side.runs - len(side.known)} of them don't describe their machine")
-    return f"{side.reference}  ({', '.join(words)})"
+        parts.append(f"{side.runs - len(side.known)} of them don't describe their machine")
+    return f"{side.reference}  ({', '.join(parts)})"
 
 
 def _table(facts: Sequence[Fact]) -> RenderableType:
@@ -126,27 +126,27 @@ def _values(name: str, values: Sequence[Scalar]) -> str:
     from assay.units import human
 
     unit = next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), None)
-    words = []
+    texts = []
     for value in values:
         if value is None:
-            words.append(ABSENT)
+            texts.append(ABSENT)
         elif unit is not None and isinstance(value, int | float) and value >= 10**6:
-            words.append(human(value, unit))
+            texts.append(human(value, unit))
         else:
-            words.append({True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value))
-    return words[0] if len(words) == 1 else f"varies: {' | '.join(words)}"
+            texts.append({True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value))
+    return texts[0] if len(texts) == 1 else f"varies: {' | '.join(texts)}"
 
 
 def _summary(facts: Sequence[Fact], *, everything: bool) -> str:
     mattering = sum(fact.matters for fact in facts)
     equal = sum(not fact.differs for fact in facts)
     momentary = sum(fact.differs and fact.group == "momentary" for fact in facts)
-    words = [
+    parts = [
         f"{mattering} {'fact differs' if mattering == 1 else 'facts differ'}"
         if mattering
         else "No relevant difference",
         f"{equal} are equal",
     ]
     if momentary:
-        words.append(f"{momentary} differ only momentarily")
-    return ", ".join(words) + ("." if everything else "; --all shows every fact.")
+        parts.append(f"{momentary} differ only momentarily")
+    return ", ".join(parts) + ("." if everything else "; --all shows every fact.")

@@ -88,7 +88,7 @@ def command(
     from assay.questions.doctor import doctor
 
     with Console(stderr=True).status("") as line:  # shows nothing if standard error is a file
-        found = doctor(
+        checkup = doctor(
             system,
             systems=systems_file,
             deep=deep,
@@ -98,11 +98,11 @@ def command(
             progress=line.update,
         )
     if as_json:
-        document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, found.checks)]}
-        options.echo_json({**document, "facts": found.facts})
+        document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, checkup.checks)]}
+        options.echo_json({**document, "facts": checkup.facts})
     else:
-        _show(found.checks)
-    sys.exit(EXIT_OK if found.ready else EXIT_ENVIRONMENT)
+        _show(checkup.checks)
+    sys.exit(EXIT_OK if checkup.ready else EXIT_ENVIRONMENT)
 
 
 def _show(checks: Sequence[Check]) -> None:
@@ -123,8 +123,8 @@ def _show(checks: Sequence[Check]) -> None:
 
 def _summary(checks: Sequence[Check]) -> str:
     counts = {state: sum(check.state == state for check in checks) for state in _SYMBOLS}
-    words = {"fail": "to fix", "warn": "to consider", "unknown": "unknown", "ok": "fine"}
-    told = ", ".join(f"{counts[state]} {word}" for state, word in words.items() if counts[state])
+    labels = {"fail": "to fix", "warn": "to consider", "unknown": "unknown", "ok": "fine"}
+    summary = ", ".join(f"{counts[state]} {label}" for state, label in labels.items() if counts[state])
     if counts["fail"]:
-        return f"Not ready: {told}."
-    return f"Ready: {told}."
+        return f"Not ready: {summary}."
+    return f"Ready: {summary}."

@@ -24,11 +24,11 @@ def command(code: str | None, as_json: bool) -> None:
     """
     from assay.questions.explain import explain
 
-    found = explain(code)
+    explained = explain(code)
     if as_json:
         from assay.documents.explanations import document
 
-        echo_json(document(found))
+        echo_json(document(explained))
         return
     click.echo("\n".join(_all() if code is None else _page(code)))
 
@@ -61,10 +61,10 @@ def _page(code: str) -> Iterator[str]:
             yield ""
             yield from textwrap.wrap(f"{title}: {text}", 96, subsequent_indent="  ")
     if code in POWER:
-        found = POWER[code]
+        detection = POWER[code]
         yield "\nRate, simulated" + " " * 43 + "".join(f"{f'n = {n}':>9}" for n in RUNS)
         for name, power in [
-            (f"nothing wrong: {found.clean}", found.false_alarm),
-            *found.troubles(),
+            (f"nothing wrong: {detection.clean}", detection.false_alarm),
+            *detection.troubles(),
         ]:
             yield f"  {name:58}" + "".join(f"{power[n]:>9.1%}" for n in RUNS)

@@ -71,11 +71,11 @@ def command(
 
         echo_json(document(result))
         return
-    for line in _lines(result):
+    for line in _describe_result(result):
         click.echo(line)
 
 
-def _lines(result: GoodputResult) -> Iterator[str]:
+def _describe_result(result: GoodputResult) -> Iterator[str]:
     from assay.units import counted, human_seconds
 
     if (share := result.share) is not None:
@@ -130,19 +130,24 @@ def _between(rate: FailureRate) -> str:
     )
 
 
-def _checkpoint(found: CheckpointInterval) -> str:
+def _checkpoint(interval: CheckpointInterval) -> str:
     from assay.units import human_seconds
 
-    cost = human_seconds(found.cost_s)
-    if found.daly_s is None or found.young_s is None or found.high_s is None or found.waste is None:
+    cost = human_seconds(interval.cost_s)
+    if (
+        interval.daly_s is None
+        or interval.young_s is None
+        or interval.high_s is None
+        or interval.waste is None
+    ):
         return (
-            f"Checkpoints of {cost}: every {human_seconds(found.low_s)} or less often (Daly); at that rate, "
-            f"at most {found.waste_high:.1%} of the time goes to checkpoints and repeated work"
+            f"Checkpoints of {cost}: every {human_seconds(interval.low_s)} or less often (Daly); at that "
+            f"rate, at most {interval.waste_high:.1%} of the time goes to checkpoints and repeated work"
         )
     return (
-        f"Checkpoints of {cost}: every {human_seconds(found.daly_s)} of work "
-        f"({human_seconds(found.low_s)} to {human_seconds(found.high_s)}; Daly, Young "
-        f"{human_seconds(found.young_s)}); {found.waste:.1%} of the time then goes to checkpoints and "
+        f"Checkpoints of {cost}: every {human_seconds(interval.daly_s)} of work "
+        f"({human_seconds(interval.low_s)} to {human_seconds(interval.high_s)}; Daly, Young "
+        f"{human_seconds(interval.young_s)}); {interval.waste:.1%} of the time then goes to checkpoints and "
         f"repeated work "
-        f"({found.waste_low or 0:.1%} to {found.waste_high:.1%})"
+        f"({interval.waste_low or 0:.1%} to {interval.waste_high:.1%})"
     )

@@ -58,43 +58,45 @@ def command(
     """
     from assay.questions.history import history
 
-    found = history(metric, suite=suite, benchmark=benchmark, system=system, since=since, runs=runs_dir)
+    histories = history(metric, suite=suite, benchmark=benchmark, system=system, since=since, runs=runs_dir)
     if as_json:
         from assay.documents.histories import document
 
-        echo_json(document(metric, found))
+        echo_json(document(metric, histories))
     else:
-        click.echo("\n\n".join("\n".join(_lines(one)) for one in found))
+        click.echo("\n\n".join("\n".join(_describe_history(annotated)) for annotated in histories))
     if report_file is not None:
-        _write_report(found, report_file)
+        _write_report(histories, report_file)
 
 
-def _write_report(found: Sequence[AnnotatedHistory], file: Path) -> None:
+def _write_report(histories: Sequence[AnnotatedHistory], file: Path) -> None:
     from assay.durable import deliver
     from assay.report.page import history as history_page
 
-    deliver(file, history_page.html(found, shlex.join(["assay", *sys.argv[1:]])).encode(), option="--report")
+    deliver(
+        file, history_page.html(histories, shlex.join(["assay", *sys.argv[1:]])).encode(), option="--report"
+    )
     click.echo(f"Report: {file}", err=True)
 
 
-def _lines(one: AnnotatedHistory) -> Iterator[str]:
+def _describe_history(annotated: AnnotatedHistory) -> Iterator[str]:
     from assay.report import figures
     from assay.report.sentences import history as words
 
-    history, entries = one.history, one.history.entries
+    history, entries = annotated.history, annotated.history.entries
     unit, texts = figures.column([entry.value for entry in entries], history.point.unit)
     yield f"{history.suite} · {history.system} · {words.place(history)}: {words.describe_sessions(history)}"
     bars = _bars([entry.value for entry in entries])
-    steps = {step.before: at for at, step in enumerate(history.steps)}
+    steps = {step.before: index for index, step in enumerate(history.steps)}
     wide = max(map(len, texts))
-    for at, (entry, text, bar) in enumerate(zip(entries, texts, bars, strict=True)):
-        if at in steps:
-            yield from (f"  {line}" for line in _step(one, steps[at]))
+    for index, (entry, text, bar) in enumerate(zip(entries, texts, bars, strict=True)):
+        if index in steps:
+            yield from (f"  {line}" for line in _step(annotated, steps[index]))
         runs = f"n = {len(entry.results)}"
-        made = words.describe_date(entry)
-        yield f"  {made:<16}  {text:>{wide}} {unit}  {bar:<{_BAR}}  {runs}  {entry.session}".rstrip()
+        date = words.describe_date(entry)
+        yield f"  {date:<16}  {text:>{wide}} {unit}  {bar:<{_BAR}}  {runs}  {entry.session}".rstrip()
     notes = (
-        *words.swept(one),
+        *words.swept(annotated),
         words.order_unknown(history),
         words.spread(history),
         words.dropped(history),
@@ -109,11 +111,11 @@ def _bars(values: Sequence[float]) -> list[str]:
     return [" " * round((value - low) / width * (_BAR - 1)) + "•" for value in values]
 
 
-def _step(one: AnnotatedHistory, at: int) -> Iterator[str]:
+def _step(annotated: AnnotatedHistory, index: int) -> Iterator[str]:
     """What happened, where it may have happened, and what else changed there."""
     from assay.report.sentences import history as words
 
-    history, step, changes = one.history, one.history.steps[at], one.changes[at]
+    history, step, changes = annotated.history, annotated.history.steps[index], annotated.changes[index]
     yield f"── {words.kind(step)} of {words.size(step)}, {words.way(step)}"
     if began := words.began(history, step):
         yield f"   {began}"

@@ -95,7 +95,7 @@ def command(
     """
     from assay.questions.import_ import import_
 
-    found = import_(
+    imported = import_(
         *paths,
         name=name,
         system=system,
@@ -106,25 +106,25 @@ def command(
         runs=runs_dir,
         command_line=("assay", *sys.argv[1:]),
     )
-    done = [_plain(one) for one in found.sessions]
+    done = [_session_as_data(session) for session in imported.sessions]
     if as_json:
         echo_json({"schema": "assay.import/1", "sessions": done})
     else:
-        for one in done:
-            _show(one)
-    for problem in found.problems:
+        for session in done:
+            _show(session)
+    for problem in imported.problems:
         click.echo(f"assay: {problem}", err=True)
 
 
-def _plain(one: ImportedSession) -> dict[str, Any]:
-    failed = [run for run in one.runs if run.state.value == "failed"]
+def _session_as_data(imported_session: ImportedSession) -> dict[str, Any]:
+    failed = [run for run in imported_session.runs if run.state.value == "failed"]
     return {
-        "session": one.session.id,
-        "path": str(one.session.path),
-        "added": one.added,
-        "runs": len(one.runs),
+        "session": imported_session.session.id,
+        "path": str(imported_session.session.path),
+        "added": imported_session.added,
+        "runs": len(imported_session.runs),
         "failed": [{"run": run.trial.id, "source": run.source, "cause": run.cause} for run in failed],
-        "notes": list(one.notes),
+        "notes": list(imported_session.notes),
     }
 
 

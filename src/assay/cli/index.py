@@ -32,22 +32,24 @@ def command(rebuild: bool, runs_dir: Path, as_json: bool) -> None:
     """
     from assay.questions.index import index
 
-    found = index(rebuild=rebuild, runs=runs_dir)
+    update = index(rebuild=rebuild, runs=runs_dir)
     if as_json:
         echo_json(
             {
                 "schema": "assay.index/1",
-                "index": str(found.path),
-                "runs": found.runs,
-                "read": found.read,
-                "gone": found.gone,
-                "made_anew": found.made_anew,
-                "problems": [{"where": problem.where, "what": problem.what} for problem in found.problems],
+                "index": str(update.path),
+                "runs": update.runs,
+                "read": update.read,
+                "gone": update.gone,
+                "made_anew": update.made_anew,
+                "problems": [{"where": problem.where, "what": problem.what} for problem in update.problems],
             }
         )
     else:
-        anew = f"; rebuilt: {found.made_anew}" if found.made_anew else ""
-        click.echo(f"{found.path}: {counted(found.runs, 'run')}, {found.read} read, {found.gone} gone{anew}")
-    for problem in found.problems:
+        anew = f"; rebuilt: {update.made_anew}" if update.made_anew else ""
+        click.echo(
+            f"{update.path}: {counted(update.runs, 'run')}, {update.read} read, {update.gone} gone{anew}"
+        )
+    for problem in update.problems:
         click.echo(f"assay: {problem}", err=True)
-    sys.exit(EXIT_WORSE if found.problems else EXIT_OK)
+    sys.exit(EXIT_WORSE if update.problems else EXIT_OK)

@@ -90,7 +90,7 @@ def _set(row: dict[str, Any]) -> Sequence[str]:
         str(row["finished"]),
         str(row["failed"] or "·"),
         str(row["open"] or "·"),
-        _when(row["created_at"]),
+        _format_time(row["created_at"]),
         " ".join(row["benchmarks"]),
     )
 
@@ -99,11 +99,18 @@ def _run(row: dict[str, Any]) -> Sequence[str]:
     from assay.units import human_seconds
 
     took = "·" if row["duration_s"] is None else human_seconds(row["duration_s"])
-    return row["id"], row["state"], row["shape"], took, _when(row["created_at"]), row["cause"].split("\n")[0]
+    return (
+        row["id"],
+        row["state"],
+        row["shape"],
+        took,
+        _format_time(row["created_at"]),
+        row["cause"].split("\n")[0],
+    )
 
 
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+def _format_time(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _width() -> int | None:

@@ -55,10 +55,10 @@ def command(
 
     watched = sys.stderr.isatty() and not as_json
 
-    def progress(done: int, of: int) -> None:
-        click.echo(f"\r{done} of {of} runs", nl=done == of, err=True)
+    def progress(done: int, total: int) -> None:
+        click.echo(f"\r{done} of {total} runs", nl=done == total, err=True)
 
-    found = fetch_telemetry(
+    fetched = fetch_telemetry(
         run,
         prometheus,
         token_file=token_file,
@@ -70,36 +70,38 @@ def command(
     if as_json:
         from assay.documents.fetching import document
 
-        echo_json(document(found))
+        echo_json(document(fetched))
     else:
-        for line in _lines(found):
+        for line in _describe_fetched(fetched):
             click.echo(line)
-    if all(one.why_not for one in found):
+    if all(run.why_not for run in fetched):
         click.get_current_context().exit(1)
 
 
-def _lines(found: Sequence[FetchedRun]) -> Iterator[str]:
+def _describe_fetched(fetched: Sequence[FetchedRun]) -> Iterator[str]:
     from assay.units import counted, human
 
-    for one in found:
-        if one.why_not:
-            yield f"{one.run}: nothing stored: {one.why_not}"
+    for run in fetched:
+        if run.why_not:
+            yield f"{run.run}: nothing stored: {run.why_not}"
             continue
-        there, of = one.nodes
+        there, node_count = run.nodes
         yield (
-            f"{one.run}: {there} of {counted(of, 'node')}, {counted(one.gpus, 'GPU')}: "
-            f"{counted(one.samples[0], 'row')} of nodes, {one.samples[1]:,} of GPUs"
+            f"{run.run}: {there} of {counted(node_count, 'node')}, {counted(run.gpus, 'GPU')}: "
+            f"{counted(run.samples[0], 'row')} of nodes, {run.samples[1]:,} of GPUs"
         )
-        if one.agreement is not None:
-            agreed = one.agreement.compared - len(one.agreement.differences)
-            yield f"  {agreed} of {one.agreement.compared} means agree with the sampler's"
-            for each in one.agreement.differences:
+        if run.agreement is not None:
+            agreed = run.agreement.compared - len(run.agreement.differences)
+            yield f"  {agreed} of {run.agreement.compared} means agree with the sampler's"
+            for differing in run.agreement.differences:
+                unit = differing.unit
                 yield (
-                    f"  ! {each.what} of {each.place}: sampler {human(each.sampler, each.unit)}, Prometheus "
-                    f"{human(each.prometheus, each.unit)}, tolerance {human(each.tolerance, each.unit)}"
+                    f"  ! {differing.what} of {differing.place}: sampler {human(differing.sampler, unit)}, "
+                    f"Prometheus {human(differing.prometheus, unit)}, "
+                    f"tolerance {human(differing.tolerance, unit)}"
                 )
-    missing = {name: source for one in found for name, source in (one.missing or {}).items()}
-    everywhere = [name for name in missing if all(name in (one.missing or {}) for one in found)]
+    missing = {name: source for run in fetched for name, source in (run.missing or {}).items()}
+    everywhere = [name for name in missing if all(name in (run.missing or {}) for run in fetched)]
     if everywhere:
         yield "Not there:"
         for name in everywhere[:MOST_LINES]:

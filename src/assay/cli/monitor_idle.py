@@ -29,14 +29,14 @@ def command(for_s: float, as_json: bool) -> None:
     from assay.questions.schedule import idleness
     from assay.units import counted
 
-    found = idleness(for_=for_s)
+    state = idleness(for_=for_s)
     if as_json:
         from assay.documents.schedules import idleness_document
 
-        echo_json(idleness_document(found))
-    elif found.is_idle:
-        machine = f"{found.busy_cores:.1f} of {found.cores} CPUs busy, {counted(found.gpus, 'GPU')}"
+        echo_json(idleness_document(state))
+    elif state.is_idle:
+        machine = f"{state.busy_cores:.1f} of {state.cores} CPUs busy, {counted(state.gpus, 'GPU')}"
         click.echo(f"idle: {machine}")
     else:
-        click.echo("\n".join(f"busy: {reason}" for reason in found.reasons))
-    sys.exit(EXIT_OK if found.is_idle else EXIT_WORSE)
+        click.echo("\n".join(f"busy: {reason}" for reason in state.reasons))
+    sys.exit(EXIT_OK if state.is_idle else EXIT_WORSE)

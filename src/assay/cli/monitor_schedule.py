@@ -76,7 +76,7 @@ def command(
     """
     from assay.questions.schedule import schedule
 
-    found = schedule(
+    scheduled = schedule(
         suite,
         system=system,
         systems=systems_file,
@@ -93,18 +93,18 @@ def command(
     if as_json:
         from assay.documents.schedules import document
 
-        echo_json(document(found))
+        echo_json(document(scheduled))
         return
-    _show(found)
+    _show(scheduled)
 
 
-def _show(found: Schedule) -> None:
+def _show(scheduled: Schedule) -> None:
     """The files on standard output, what to know on standard error."""
-    for name, text in found.files.items():
-        if len(found.files) > 1:
+    for name, text in scheduled.files.items():
+        if len(scheduled.files) > 1:
             click.echo(f"# /etc/systemd/system/{name}")
         click.echo(text, nl=False)
-        if len(found.files) > 1:
+        if len(scheduled.files) > 1:
             click.echo()
-    for note in found.notes:
+    for note in scheduled.notes:
         click.echo(f"note: {note}", err=True)

@@ -40,10 +40,10 @@ def command(
     from assay.durable import deliver
     from assay.questions.notebook import notebook
 
-    made = notebook(*references, margin=margin, baseline=baseline, runs=runs_dir)
+    runs_notebook = notebook(*references, margin=margin, baseline=baseline, runs=runs_dir)
     if str(output) == "-":
-        click.echo(made.text(), nl=False)
+        click.echo(runs_notebook.text(), nl=False)
         return
-    path = output or Path(f"{made.name}.ipynb")
-    deliver(path, made.text().encode(), option="-o")
+    path = output or Path(f"{runs_notebook.name}.ipynb")
+    deliver(path, runs_notebook.text().encode(), option="-o")
     click.echo(path)

@@ -50,20 +50,23 @@ def openstack(file: Path, form: str, as_json: bool) -> None:
     from assay.launch.kubernetes.manifests import as_yaml
     from assay.questions.openstack import openstack as machines
 
-    wanted = machines(file)
+    machines_file = machines(file)
     if as_json:
-        specs = {"extra_specs": extra_specs(wanted), "image": image_properties(wanted)}
-        nova_conf = {"controllers": controller_settings(wanted), "hosts": host_settings(wanted)}
-        made = {
-            "commands": create_commands(wanted),
-            "undo": remove_commands(wanted),
-            "heat": heat_template(wanted),
+        specs = {
+            "extra_specs": extra_specs(machines_file),
+            "image": image_properties(machines_file),
         }
-        options.echo_json({"schema": "assay.openstack/1", **specs, "nova": nova_conf, **made})
+        nova_conf = {"controllers": controller_settings(machines_file), "hosts": host_settings(machines_file)}
+        actions = {
+            "commands": create_commands(machines_file),
+            "undo": remove_commands(machines_file),
+            "heat": heat_template(machines_file),
+        }
+        options.echo_json({"schema": "assay.openstack/1", **specs, "nova": nova_conf, **actions})
         return
     shown = {
-        "commands": lambda: command_script(wanted),
-        "heat": lambda: as_yaml([heat_template(wanted)]),
-        "nova": lambda: nova_settings(wanted),
+        "commands": lambda: command_script(machines_file),
+        "heat": lambda: as_yaml([heat_template(machines_file)]),
+        "nova": lambda: nova_settings(machines_file),
     }
     click.echo(shown[form](), nl=False)

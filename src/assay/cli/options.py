@@ -76,12 +76,12 @@ def object_name(_context: click.Context, _option: click.Parameter, text: str) ->
 def size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
     """An option's callback: bytes from a size such as 200GB."""
     try:
-        found = None if text is None else size_of(text)
+        size_bytes = None if text is None else size_of(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
-    if found is not None and found < 1:
+    if size_bytes is not None and size_bytes < 1:
         raise click.BadParameter(f"{text!r} is not more than 0; write it like 200GB")
-    return None if found is None else int(found)
+    return None if size_bytes is None else int(size_bytes)
 
 
 def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:

@@ -74,7 +74,7 @@ def command(
     from assay.documents import plans
     from assay.questions.plan import plan
 
-    found = plan(
+    suite_plan = plan(
         suite,
         systems=systems_file,
         system=only,
@@ -85,23 +85,23 @@ def command(
     )
     if shown is None:
         if as_json:
-            echo_json(plans.document(found))
+            echo_json(plans.document(suite_plan))
         else:
-            _print_plan(found)
+            _print_plan(suite_plan)
         return
-    trial = found.trial(shown)
-    answers = found.checked(trial) if validate else None
+    trial = suite_plan.trial(shown)
+    answers = suite_plan.checked(trial) if validate else None
     if as_json:
-        echo_json(plans.trial_document(found, trial, answers))
+        echo_json(plans.trial_document(suite_plan, trial, answers))
     else:
-        said = [f"# {_said(one)}" for one in answers or ()]
-        click.echo("\n".join([sent_text(trial, found.sent(trial)), *said]))
-    if any(one.refusal for one in answers or ()):
+        replies = [f"# {_describe_check(check)}" for check in answers or ()]
+        click.echo("\n".join([sent_text(trial, suite_plan.sent(trial)), *replies]))
+    if any(check.refusal for check in answers or ()):
         raise LaunchError(f"trial {trial.id} would be rejected")
 
 
-def _said(one: PartCheck) -> str:
-    return f"{one.part}: {'accepted' if one.refusal is None else f'rejected: {one.refusal}'}"
+def _describe_check(check: PartCheck) -> str:
+    return f"{check.part}: {'accepted' if check.refusal is None else f'rejected: {check.refusal}'}"
 
 
 def sent_text(trial: Trial, rendered: RenderedJob) -> str:
@@ -124,14 +124,14 @@ def sent_text(trial: Trial, rendered: RenderedJob) -> str:
     return "\n".join(lines)
 
 
-def _print_plan(found: SuitePlan) -> None:
+def _print_plan(suite_plan: SuitePlan) -> None:
     from assay.cli.console import Console
     from assay.run import duration
 
     console = Console(highlight=False, width=400)  # never wrapped: an id that is cut can't be typed
-    console.print(_table(found.plan))
-    console.print(_design(found), markup=False, soft_wrap=True)
-    for line in duration.lines(found.plan, found.durations()):
+    console.print(_table(suite_plan.plan))
+    console.print(_design(suite_plan), markup=False, soft_wrap=True)
+    for line in duration.lines(suite_plan.plan, suite_plan.durations()):
         console.print(line, markup=False, soft_wrap=True)
 
 
@@ -148,9 +148,9 @@ def _table(planned: Plan) -> Table:
     return table
 
 
-def _design(found: SuitePlan) -> str:
+def _design(suite_plan: SuitePlan) -> str:
     """The design as text: what an analysis rests on."""
-    planned, limits = found.plan, found.limits
+    planned, limits = suite_plan.plan, suite_plan.limits
     points = len({(t.benchmark, t.shape, str(t.varied)) for t in planned.trials})
     order = "interleaved: systems alternate within each block" if planned.interleaved else "not interleaved"
     if len(planned.systems) == 1:
@@ -164,9 +164,9 @@ def _design(found: SuitePlan) -> str:
             f"Order: {order}; each block shuffled by seed {planned.seed}.",
             f"Margin: {100 * planned.margin:.3g} %.",
             *_tried_again(planned),
-            *_asked(planned),
+            *_describe_requirements(planned),
             *_brought_near(planned),
-            *([] if limits is None else _looks(found, limits)),
+            *([] if limits is None else _looks(suite_plan, limits)),
             f"Digests: suite {planned.suite_digest}, plan {planned.digest}.",
         ]
     )
@@ -179,17 +179,17 @@ def _tried_again(planned: Plan) -> list[str]:
         benchmarks.setdefault(trial.retries, {})[trial.benchmark] = None
     parts = [
         f"{'at most ' if most else ''}{_count(most, 'time')}"
-        + (f" ({', '.join(of)})" if len(benchmarks) > 1 else "")
-        for most, of in benchmarks.items()
+        + (f" ({', '.join(names)})" if len(benchmarks) > 1 else "")
+        for most, names in benchmarks.items()
     ]
     return [f"A trial that the platform lost is retried {'; '.join(parts)}; a failed trial is not."]
 
 
-def _asked(planned: Plan) -> list[str]:
+def _describe_requirements(planned: Plan) -> list[str]:
     requirements = [
         f"{benchmark} {expectation.metric} {expectation.written}"
-        for benchmark, asked in planned.expectations.items()
-        for expectation in asked
+        for benchmark, expectations in planned.expectations.items()
+        for expectation in expectations
     ]
     return [f"Required: {'; '.join(requirements)}."] if requirements else []
 
@@ -201,20 +201,24 @@ def _brought_near(planned: Plan) -> list[str]:
 
     data = {trial.benchmark: trial.data for trial in planned.trials if trial.data is not None}
     lines = []
-    for benchmark, of in data.items():
-        size, root = human(float(of.bytes), "B"), redact.text(of.root)
-        when = "copied before the ranks start" if of.mode == "local" else "each kept when it is first read"
+    for benchmark, staged in data.items():
+        size, root = human(float(staged.bytes), "B"), redact.text(staged.root)
+        when = (
+            "copied before the ranks start" if staged.mode == "local" else "each kept when it is first read"
+        )
         most = (
-            "" if of.space_bytes is None else f"; {of.cache} has at most {human(float(of.space_bytes), 'B')}"
+            ""
+            if staged.space_bytes is None
+            else f"; {staged.cache} has at most {human(float(staged.space_bytes), 'B')}"
         )
         lines += [
-            f"Data: {benchmark} reads {counted(of.frames, 'frame')} of {Path(of.manifest).name} from "
-            f"{of.directory}: {size} of {root}, {when}{most}."
+            f"Data: {benchmark} reads {counted(staged.frames, 'frame')} of {Path(staged.manifest).name} from "
+            f"{staged.directory}: {size} of {root}, {when}{most}."
         ]
     return lines
 
 
-def _looks(found: SuitePlan, limits: Limits) -> list[str]:
+def _looks(suite_plan: SuitePlan, limits: Limits) -> list[str]:
     """The looks, their confidence level, and what ends the run."""
     from assay.units import human_seconds
 
@@ -223,11 +227,11 @@ def _looks(found: SuitePlan, limits: Limits) -> list[str]:
         if limits.max_time_s is None
         else f"; no block starts after {human_seconds(limits.max_time_s)} of trials"
     )
-    looks, level = ", ".join(map(str, found.plan.looks)), f"{100 * (1 - found.nominal_p):.4g} %"
+    looks, level = ", ".join(map(str, suite_plan.plan.looks)), f"{100 * (1 - suite_plan.nominal_p):.4g} %"
     return [
         f"Until decided: looks after {looks} blocks, ends at the first look that leaves no primary comparison"
         f" undecided{late}.",
-        f"Level: {level} intervals at each look (p {found.nominal_p:g}), so that 95 % hold at all looks"
+        f"Level: {level} intervals at each look (p {suite_plan.nominal_p:g}), so that 95 % hold at all looks"
         " jointly; joint claims share it.",
     ]
 

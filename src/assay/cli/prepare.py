@@ -32,8 +32,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _actions(function: F) -> F:
-    for name, words in reversed(ACTIONS.items()):
-        function = click.option(f"--{name}", f"does_{name}", is_flag=True, help=words)(function)
+    for name, help_text in reversed(ACTIONS.items()):
+        function = click.option(f"--{name}", f"does_{name}", is_flag=True, help=help_text)(function)
     return function
 
 
@@ -102,57 +102,65 @@ def prepare(
     action = _action(does)
     if as_json and action in ("apply", "revert") and not yes:
         raise click.UsageError(f"--json can't ask for confirmation: add --yes to --{action}")
-    found = prepare_question.prepare(system, systems=systems_file, part=names, platform=platform, rdma=rdma)
+    prepared = prepare_question.prepare(
+        system, systems=systems_file, part=names, platform=platform, rdma=rdma
+    )
     if action == "print":
-        _print(found.preparation, as_json)
+        _print(prepared.preparation, as_json)
         return
-    code = _carry_out(action, found, as_json=as_json, yes=yes, may_restart=restart_nodes)
-    if found.lacks and action in ("plan", "apply") and not as_json:
-        click.echo(f"next: add to {system} in the systems file: {found.lacks}")
+    code = _carry_out(action, prepared, as_json=as_json, yes=yes, may_restart=restart_nodes)
+    if prepared.lacks and action in ("plan", "apply") and not as_json:
+        click.echo(f"next: add to {system} in the systems file: {prepared.lacks}")
     context.exit(code)
 
 
 def _action(does: dict[str, bool]) -> Action:
-    given = [action for action in ACTIONS if does[f"does_{action}"]]
-    if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(f'--{action}' for action in given)}: use only one of them")
-    return given[0] if given else "plan"
+    chosen = [action for action in ACTIONS if does[f"does_{action}"]]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(f'--{action}' for action in chosen)}: use only one of them")
+    return chosen[0] if chosen else "plan"
 
 
-def _print(wanted: Preparation, as_json: bool) -> None:
+def _print(preparation: Preparation, as_json: bool) -> None:
     from assay.launch.kubernetes.manifests import as_yaml
 
-    objects = [obj for _, obj in wanted.objects()]
+    objects = [obj for _, obj in preparation.objects()]
     if as_json:
-        options.echo_json({"schema": "assay.prepare/1", **_told(wanted), "objects": objects})
+        options.echo_json({"schema": "assay.prepare/1", **_describe_parts(preparation), "objects": objects})
     elif objects:
         click.echo(as_yaml(objects), nl=False)
 
 
 def _carry_out(
-    action: Action, found: ClusterPreparation, *, as_json: bool, yes: bool, may_restart: bool
+    action: Action, prepared: ClusterPreparation, *, as_json: bool, yes: bool, may_restart: bool
 ) -> int:
     from assay.cluster.prepare import HINDERS
     from assay.questions.prepare import refuse_restarts
 
     if action == "check":
-        return _checked(found, as_json)
-    wanted = found.preparation
-    steps = found.plan(reverting=action == "revert")
+        return _checked(prepared, as_json)
+    preparation = prepared.preparation
+    steps = prepared.plan(reverting=action == "revert")
     if not as_json:
-        _show(found.cluster, wanted if action != "revert" else None, steps)
+        _show(prepared.cluster, preparation if action != "revert" else None, steps)
     if action in ("apply", "revert"):
         if not may_restart:
             refuse_restarts(steps)
         if not (yes or not steps):
             click.confirm("Apply?", abort=True)
-        steps = found.revert() if action == "revert" else found.apply()
+        steps = prepared.revert() if action == "revert" else prepared.apply()
     if as_json:
         done = {"applied": action == "apply", "reverted": action == "revert"}
-        objects = [obj for _, obj in wanted.objects()]
+        objects = [obj for _, obj in preparation.objects()]
         steps_told = [*map(asdict, steps)]
         options.echo_json(
-            {"schema": "assay.prepare/1", **_told(wanted), **done, "steps": steps_told, "objects": objects}
+            {
+                "schema": "assay.prepare/1",
+                **_describe_parts(preparation),
+                **done,
+                "steps": steps_told,
+                "objects": objects,
+            }
         )
     elif action == "plan":
         click.echo("nothing was changed; --apply makes the changes, --print shows the objects")
@@ -160,32 +168,36 @@ def _carry_out(
     return EXIT_INPUT if refused else EXIT_OK
 
 
-def _told(wanted: Preparation) -> dict[str, Any]:
+def _describe_parts(preparation: Preparation) -> dict[str, Any]:
     parts = [
         {
             "name": part.name,
             "about": part.about,
-            "references": [*map(asdict, part.references(wanted.target))],
-            "node_files": [*map(asdict, part.node_files(wanted.target))],
+            "references": [*map(asdict, part.references(preparation.target))],
+            "node_files": [*map(asdict, part.node_files(preparation.target))],
         }
-        for part in wanted.parts
+        for part in preparation.parts
     ]
-    return {"platform": wanted.target.platform, "namespace": wanted.target.namespace, "parts": parts}
+    return {
+        "platform": preparation.target.platform,
+        "namespace": preparation.target.namespace,
+        "parts": parts,
+    }
 
 
-def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[ObjectChange]) -> None:
+def _show(cluster: Cluster, preparation: Preparation | None, steps: Sequence[ObjectChange]) -> None:
     """The steps, and for the parts what people have to do themselves."""
-    for part in () if wanted is None else wanted.parts:
+    for part in () if preparation is None else preparation.parts:
         click.echo(f"{part.name}: {part.about}")
-        assert wanted is not None
-        for reference in part.references(wanted.target):
+        assert preparation is not None
+        for reference in part.references(preparation.target):
             if part.sign is not None and part.sign[1] in cluster.kinds(part.sign[0]):
                 click.echo(
                     f"  {reference.project} is present: the cluster has {part.sign[1]} of {part.sign[0]}"
                 )
             else:
                 click.echo(f"  first, {reference.project} ({reference.pin}):\n    {reference.command}")
-        for file in part.node_files(wanted.target):
+        for file in part.node_files(preparation.target):
             click.echo(f"  on each node, {file.path}:")
             click.echo("".join(f"    {line}\n" for line in file.text.splitlines()), nl=False)
             click.echo("".join(f"  then {command}\n" for command in file.then), nl=False)
@@ -198,13 +210,15 @@ def _show(cluster: Cluster, wanted: Preparation | None, steps: Sequence[ObjectCh
 
 
 def _checked(prepared: ClusterPreparation, as_json: bool) -> int:
-    found = prepared.checks()
+    checks = prepared.checks()
     if as_json:
-        rows = [{"part": name, **asdict(one)} for name, one in found]
-        options.echo_json({"schema": "assay.prepare/1", **_told(prepared.preparation), "checks": rows})
+        rows = [{"part": name, **asdict(check)} for name, check in checks]
+        options.echo_json(
+            {"schema": "assay.prepare/1", **_describe_parts(prepared.preparation), "checks": rows}
+        )
     else:
-        for name, one in found:
-            click.echo(f"{one.state:8}{name}: {one.name}: {one.evidence}")
-            if one.remedy:
-                click.echo(f"        {one.remedy}")
-    return EXIT_WORSE if any(one.state != "ok" for _, one in found) else EXIT_OK
+        for name, check in checks:
+            click.echo(f"{check.state:8}{name}: {check.name}: {check.evidence}")
+            if check.remedy:
+                click.echo(f"        {check.remedy}")
+    return EXIT_WORSE if any(check.state != "ok" for _, check in checks) else EXIT_OK

@@ -59,14 +59,14 @@ def command(
             click.echo(f"\r{session}: {percent} % of {human(float(total), 'B')}{end}", err=True, nl=False)
             shown[session] = percent
 
-    found = push(url, *references, token_file=token_file, ca_file=ca_file, runs=runs_dir, tell=tell)
+    pushed = push(url, *references, token_file=token_file, ca_file=ca_file, runs=runs_dir, tell=tell)
     if as_json:
         from assay.documents.pushes import document
 
-        echo_json(document(found))
+        echo_json(document(pushed))
         return
-    for one in found.sessions:
-        what = f"sent, {human(float(one.bytes), 'B')}" if one.added else "the server has it already"
-        click.echo(f"{one.session}: {what}")
-    for problem in found.left_out:
+    for session in pushed.sessions:
+        what = f"sent, {human(float(session.bytes), 'B')}" if session.added else "the server has it already"
+        click.echo(f"{session.session}: {what}")
+    for problem in pushed.left_out:
         click.echo(f"left out: {problem}", err=True)

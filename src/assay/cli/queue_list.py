@@ -16,16 +16,16 @@ def command(runs_dir: Path, as_json: bool) -> None:
     """List what waits, runs and ended in the queue, oldest first."""
     from assay.questions.queue import queue
 
-    found = queue(runs=runs_dir)
+    run_queue = queue(runs=runs_dir)
     if as_json:
         from assay.documents.queue import document
 
-        echo_json(document(found))
+        echo_json(document(run_queue))
         return
-    if not found.runs:
+    if not run_queue.runs:
         click.echo("The queue is empty.")
-    for one in found.runs:
-        words = "" if one.outcome is None else f"{one.outcome.answer}: {one.outcome.words}"
-        place = one.session or one.request.file
-        row = f"{one.id}  {one.state:<11}  {place}  by {one.request.by}  {words}".rstrip()
+    for run in run_queue.runs:
+        outcome = "" if run.outcome is None else f"{run.outcome.answer}: {run.outcome.words}"
+        place = run.session or run.request.file
+        row = f"{run.id}  {run.state:<11}  {place}  by {run.request.by}  {outcome}".rstrip()
         click.echo(" ".join(row.splitlines()))  # one row a request

@@ -17,13 +17,13 @@ _OWN = r"\x1b\[[0-9;]*[mAK]|\x1b\[H|\x1b\[\?(?:25|1049)[lh]|\r"  # colors, the l
 _COLORS = r"\x1b\[[0-9;]*m"
 
 
-def visible(words: str) -> str:
+def visible(text: str) -> str:
     """Text with a dot in place of each character that a terminal would obey.
 
     >>> visible("a\\x1b[2Kb")
     'a·[2Kb'
     """
-    return _CONTROL.sub("\N{MIDDLE DOT}", words)
+    return _CONTROL.sub("\N{MIDDLE DOT}", text)
 
 
 class RedactingStream:
@@ -36,11 +36,11 @@ class RedactingStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def write(self, words: str) -> int:
+    def write(self, text: str) -> int:
         """Write the text without secrets and control characters; returns its original length."""
         with output():
-            self._stream.write(visible(redact.text(words)))
-        return len(words)
+            self._stream.write(visible(redact.text(text)))
+        return len(text)
 
     @property
     def rich_proxied_file(self) -> TextIO:
@@ -70,25 +70,25 @@ class _StyledStream(RedactingStream):
         super().__init__(stream)
         self._parts = re.compile(f"({allowed})")
 
-    def write(self, words: str) -> int:
+    def write(self, text: str) -> int:
         """Write the text without secrets, with the allowed sequences; returns its original length."""
-        parts = self._parts.split(redact.text(words))
+        parts = self._parts.split(redact.text(text))
         with output():
             self._stream.write("".join(part if n % 2 else visible(part) for n, part in enumerate(parts)))
-        return len(words)
+        return len(text)
 
 
-def show_progress(words: str) -> None:
+def show_progress(text: str) -> None:
     """Put a text in place of the last one on the current line of standard error; "" removes it."""
     stream = sys.stderr._stream if isinstance(sys.stderr, RedactingStream) else sys.stderr
-    _StyledStream(stream, _OWN).write(f"\r\x1b[K{visible(words)}")
+    _StyledStream(stream, _OWN).write(f"\r\x1b[K{visible(text)}")
     sys.stderr.flush()
 
 
-def echo_colored(words: str, stream: TextIO) -> None:
+def echo_colored(text: str, stream: TextIO) -> None:
     """Print a text in which another process has set colors."""
     own = stream._stream if isinstance(stream, RedactingStream) else stream
-    _StyledStream(own, _COLORS).write(words)
+    _StyledStream(own, _COLORS).write(text)
 
 
 def write_bytes(data: bytes) -> None:

@@ -35,18 +35,18 @@ class CommandAnswer:
     error: str
 
 
-def refusal(words: Sequence[str]) -> str:
+def refusal(arguments: Sequence[str]) -> str:
     """Why a server does not answer this command; "" if it does. Nothing is run."""
-    name = words[0] if words else ""
+    name = arguments[0] if arguments else ""
     if name not in ANSWERED:
         return f"{name or 'this'} works only where the runs are; a server answers {', '.join(ANSWERED)}"
     command = COMMANDS[name]
     if isinstance(command, click.Group):
         return f"{name} has parts, which a server does not answer"
-    if {"-h", "--help"} & set(words):
+    if {"-h", "--help"} & set(arguments):
         return "ask for help without --server"
     try:
-        context = command.make_context(name, list(words[1:]))
+        context = command.make_context(name, list(arguments[1:]))
     except click.BadParameter as error:  # for a file: the same answer whether the server has it or not
         return _names_a_file(error.param) or error.format_message()
     except click.ClickException as error:
@@ -64,9 +64,9 @@ def _names_a_file(parameter: click.Parameter | None) -> str:
     return f"{parameter.opts[0]} names a file, which is not on the server: omit it, or omit --server"
 
 
-def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> CommandAnswer:
+def answer(arguments: Sequence[str], columns: int, is_colored: bool, runs: Path) -> CommandAnswer:
     """A command answered from these runs, in its own process. Raises click.UsageError if it is refused."""
-    if why := refusal(words):
+    if why := refusal(arguments):
         raise click.UsageError(why)
     environment = {
         name: value for name, value in os.environ.items() if name not in (*_SECRETS, "ASSAY_SERVER")
@@ -74,8 +74,8 @@ def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> 
     environment |= {"COLUMNS": str(columns), "PYTHONIOENCODING": "utf-8"}
     environment |= {"FORCE_COLOR": "1"} if is_colored else {"NO_COLOR": "1"}
     place = runs.absolute()  # named from its parent: messages say nothing of where it is on this machine
-    own = ["--runs", place.name] if _takes_runs(words[0]) else []  # first: a `--` may follow
-    line = [sys.executable, "-P", "-m", "assay", words[0], *own, *words[1:]]
+    own = ["--runs", place.name] if _takes_runs(arguments[0]) else []  # first: a `--` may follow
+    line = [sys.executable, "-P", "-m", "assay", arguments[0], *own, *arguments[1:]]
     try:
         done = subprocess.run(
             line,
@@ -95,23 +95,23 @@ def answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> 
     return CommandAnswer(done.returncode, output, error)
 
 
-def forward(server: str, token_file: Path | None, ca_file: Path | None, words: Sequence[str]) -> NoReturn:
+def forward(server: str, token_file: Path | None, ca_file: Path | None, arguments: Sequence[str]) -> NoReturn:
     """Ask a server, print what it answers, and exit with its code."""
     from assay.cli.redacting_stream import echo_colored
     from assay.remote import AssayServer, NotAssayError, token_of
 
-    if why := refusal(words):
+    if why := refusal(arguments):
         raise click.UsageError(why)
-    query: dict[str, Any] = {"word": list(words), "columns": shutil.get_terminal_size().columns}
+    query: dict[str, Any] = {"word": list(arguments), "columns": shutil.get_terminal_size().columns}
     query |= {"color": "true"} if sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
-    asked = AssayServer(server, token_of(token_file), ca_file)
-    found = asked.record(CommandAnswer, asked.ask("GET", PATH, query))
-    if found.exit_code not in CODES_OF_ANSWERS:
-        raise NotAssayError(server, f"it has the exit code {found.exit_code}")
-    echo_colored(found.output, sys.stdout)
-    echo_colored(found.error, sys.stderr)
+    client = AssayServer(server, token_of(token_file), ca_file)
+    reply = client.record(CommandAnswer, client.ask("GET", PATH, query))
+    if reply.exit_code not in CODES_OF_ANSWERS:
+        raise NotAssayError(server, f"it has the exit code {reply.exit_code}")
+    echo_colored(reply.output, sys.stdout)
+    echo_colored(reply.error, sys.stderr)
     sys.stdout.flush()
-    sys.exit(found.exit_code)
+    sys.exit(reply.exit_code)
 
 
 def _takes_runs(name: str) -> bool:

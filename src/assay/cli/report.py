@@ -87,16 +87,18 @@ def command(
     form = cast("Form", form_of(output, form, ENDINGS, "html"))
     if with_logs and (form != "html" or str(output) == "-"):
         raise click.UsageError("--with-logs creates a folder next to an HTML page: name the page with -o")
-    made = report(*references, margin=margin, baseline=baseline, with_identity=with_identity, runs=runs_dir)
-    path = output if output is not None else Path(f"{made.name}{SUFFIXES[form]}")
+    runs_report = report(
+        *references, margin=margin, baseline=baseline, with_identity=with_identity, runs=runs_dir
+    )
+    path = output if output is not None else Path(f"{runs_report.name}{SUFFIXES[form]}")
     if with_logs:
-        made = made.with_logs(path)
-    text = made.text(form)
+        runs_report = runs_report.with_logs(path)
+    text = runs_report.text(form)
     if str(output) == "-":
         click.echo(text, nl=False)
         return
     deliver(path, text.encode(), option="-o")
     if as_json:
-        echo_json({"schema": "assay.report/1", "path": str(path), "format": form, **made.plain()})
+        echo_json({"schema": "assay.report/1", "path": str(path), "format": form, **runs_report.plain()})
     else:
         click.echo(path)

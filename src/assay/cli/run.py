@@ -110,7 +110,7 @@ def command(
     from assay.cli.progress import teller
     from assay.questions.run import run
 
-    found = run(
+    result = run(
         suite,
         systems=systems_file,
         system=only,
@@ -127,12 +127,12 @@ def command(
     if as_json:
         from assay.documents.sessions import document
 
-        echo_json(document(found))
+        echo_json(document(result))
     else:
-        show_result(found)
+        show_result(result)
     if report_file is not None:
-        _write_report(found.completed, report_file, runs_dir)
-    sys.exit(CODES_OF_ANSWERS[found.outcome])
+        _write_report(result.completed, report_file, runs_dir)
+    sys.exit(CODES_OF_ANSWERS[result.outcome])
 
 
 def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Contents) -> None:
@@ -148,14 +148,14 @@ def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Co
         console.print()
 
 
-def show_result(found: RunResult) -> None:
+def show_result(result: RunResult) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from assay.cli.console import Console
     from assay.report.sentences import transports as transport_words
     from assay.view import verdicts
     from assay.view.terminal import printable, shown
 
-    completed, contents, primary = found.completed, found.contents, found.primary
+    completed, contents, primary = result.completed, result.contents, result.primary
     console = Console(highlight=False)
     if otherwise := transport_words.first_line(completed.results):
         console.print(f"! other-transport: {otherwise}", style="bold red", markup=False, soft_wrap=True)
@@ -167,7 +167,7 @@ def show_result(found: RunResult) -> None:
     if not (contents.comparisons or contents.curves or contents.requirements):
         for line in _alone(contents):
             console.print(line, markup=False, soft_wrap=True)
-    if doubted := found.doubts:
+    if doubted := result.doubts:
         console.print(shown([verdicts.doubts_in_short(doubted)]))
     if contents.requirements:
         console.print(shown(verdicts.requirements(contents.requirements)))
@@ -175,8 +175,8 @@ def show_result(found: RunResult) -> None:
         console.print(
             f"{len(completed.failures)} of {len(completed.results)} trials failed:", style="bold red"
         )
-    for words in (*_failed(completed), *_done_again(completed), *_held(completed)):
-        console.print(words, markup=False, soft_wrap=True)
+    for note in (*_failed(completed), *_done_again(completed), *_held(completed)):
+        console.print(note, markup=False, soft_wrap=True)
     if completed.look is not None:
         console.print(completed.look.words, markup=False, soft_wrap=True)
     if found.gate is not None:
@@ -251,16 +251,16 @@ def _line(summary: Any) -> str:
 def _next_commands(completed: CompletedSession) -> list[str]:
     name = completed.session.id
     shown = completed.failures[0].run.id if completed.failures else name
-    found = [
+    commands = [
         f"assay show {shown}",
         f"assay report {name} -o {completed.plan.suite}.html",
         "assay explain CODE     what a doubt means and what to do about it",
     ]
     if completed.failures:
-        found.insert(1, "assay run … --failed     the same command repeats what failed, in this session")
+        commands.insert(1, "assay run … --failed     the same command repeats what failed, in this session")
     if len(completed.plan.systems) > 1:
-        found.insert(0, f"assay compare {name} --all")
-    return found
+        commands.insert(0, f"assay compare {name} --all")
+    return commands
 
 
 def _write_report(completed: CompletedSession, file: Path, runs_dir: Path) -> None:

@@ -73,7 +73,7 @@ def command(
     """
     from assay.questions.scale import scale
 
-    found = scale(
+    scaling_curves = scale(
         *references,
         metric=metric or None,
         at=at,
@@ -85,22 +85,22 @@ def command(
     if as_json:
         from assay.documents.curves import document
 
-        echo_json(document(found))
+        echo_json(document(scaling_curves))
         return
     from assay.cli.console import Console
     from assay.report.terminal import scaling as scaling_terminal
 
-    if how := _grouping(found):
+    if how := _grouping(scaling_curves):
         click.echo(f"{how}\n")
-    Console(highlight=False).print(scaling_terminal.studies(found.studies))
+    Console(highlight=False).print(scaling_terminal.studies(scaling_curves.studies))
 
 
-def _grouping(found: ScalingCurves) -> str:
+def _grouping(scaling_curves: ScalingCurves) -> str:
     """How the systems of one reference were grouped into curves; "" if they were not."""
-    by = found.grouped_by
+    by = scaling_curves.grouped_by
     if by == "none":
         return ""
     what = "name without its count" if by == "name" else "accelerator"
     others = "--group accelerator or none" if by == "name" else "--group name or none"
-    curves = len({study.curve.system for study in found.studies})
+    curves = len({study.curve.system for study in scaling_curves.studies})
     return f"Sizes of {counted(curves, 'machine')}, by submitter and {what}; {others} groups differently."

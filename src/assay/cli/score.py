@@ -84,15 +84,15 @@ def command(
     from assay.questions.score import score
 
     waiting = _WaitNotice()
-    found = score(*paths, round=round_, stated=stated, rules=rules, progress=waiting.tell)
+    scores = score(*paths, round=round_, stated=stated, rules=rules, progress=waiting.tell)
     waiting.close()
     if as_json:
         from assay.documents.scores import document
 
-        echo_json(document(found, rules=rules))
+        echo_json(document(scores, rules=rules))
     else:
-        _print(found.sets, found.inference, with_runs=runs_table, rules=rules)
-    if not found.sound:
+        _print(scores.sets, scores.inference, with_runs=runs_table, rules=rules)
+    if not scores.sound:
         sys.exit(EXIT_WORSE)
 
 

@@ -172,10 +172,10 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _answer(words: Sequence[str], columns: int, is_colored: bool, runs: Path) -> CommandAnswer:
+def _answer(arguments: Sequence[str], columns: int, is_colored: bool, runs: Path) -> CommandAnswer:
     from assay.cli.remote_commands import answer
 
     try:
-        return answer(words, columns, is_colored, runs)
+        return answer(arguments, columns, is_colored, runs)
     except click.UsageError as error:
         raise InputError(error.format_message()) from error

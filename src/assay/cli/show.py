@@ -44,11 +44,11 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     """
     from assay.questions.show import show
 
-    found = show(run, runs=runs_dir)
+    details = show(run, runs=runs_dir)
     if as_json:
         from assay.documents.details import document
 
-        echo_json(document(found))
+        echo_json(document(details))
         return
     from assay.cli.console import Console
     from assay.report.sentences import nodes as node_words
@@ -59,11 +59,11 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
     from assay.view.terminal import doubts_table, printable
 
     console = Console(highlight=False)
-    console.print(_heading(found.runs), markup=False, soft_wrap=True)
-    if found.rankings:
-        _show_rankings(console, found)
+    console.print(_heading(details.runs), markup=False, soft_wrap=True)
+    if details.rankings:
+        _show_rankings(console, details)
         return
-    for system in found.systems:
+    for system in details.systems:
         results = system.results
         console.print(f"\n{system.name}", style="bold", markup=False)
         console.print(_facts(results), style="dim", markup=False)
@@ -80,40 +80,40 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
             *transport_words.lines(results),
         ):
             console.print(printable(line), markup=False, soft_wrap=True)
-    for line in (*_usage_lines(found), *_failed(found.runs)):
+    for line in (*_usage_lines(details), *_failed(details.runs)):
         console.print(printable(line), markup=False, soft_wrap=True)
-    if found.doubts:
+    if details.doubts:
         console.print("\nDoubts:")
-        console.print(doubts_table(Doubts(tuple(found.doubts), found.points)))
-    if len(found.runs.results) == 1:
-        for line in _sources(found.runs.results[0]):
+        console.print(doubts_table(Doubts(tuple(details.doubts), details.points)))
+    if len(details.runs.results) == 1:
+        for line in _sources(details.runs.results[0]):
             console.print(printable(line), markup=False, soft_wrap=True)
 
 
-def _show_rankings(console: Console, found: RunDetails) -> None:
+def _show_rankings(console: Console, details: RunDetails) -> None:
     """The order of many systems, failed runs and doubts; each system's own results are one command away."""
     from assay.report.sentences import ranking as ranking_words
     from assay.view.terminal import printable, shown
 
-    console.print(shown(ranking_words.blocks(found.rankings)))
-    first = found.rankings[0]
+    console.print(shown(ranking_words.blocks(details.rankings)))
+    first = details.rankings[0]
     system = [*(s.name for s in first.systems), *(s.name for s in first.not_ranked)][0]
-    console.print(f"\nResults, series and doubts of one system: assay show {found.runs.reference}:{system}")
-    for line in _failed(found.runs):
+    console.print(f"\nResults, series and doubts of one system: assay show {details.runs.reference}:{system}")
+    for line in _failed(details.runs):
         console.print(printable(line), markup=False, soft_wrap=True)
 
 
-def _heading(found: RunSet) -> str:
+def _heading(runs: RunSet) -> str:
     """What exists, and what should have been measured but was not: it affects every value below."""
     from assay.report.sentences.transports import first_line
 
-    sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in found.results})
-    good = sum(r.counts for r in found.results)
-    failed = sum(r.failed for r in found.results)
-    rest = len(found.results) - good - failed
-    words = [counted(good, "run")] + [f"{failed} failed"] * bool(failed) + [f"{rest} unfinished"] * bool(rest)
-    words += filter(None, [first_line(found.results)])
-    return f"{', '.join(sessions)}: {', '.join(words)}"
+    sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in runs.results})
+    good = sum(r.counts for r in runs.results)
+    failed = sum(r.failed for r in runs.results)
+    rest = len(runs.results) - good - failed
+    parts = [counted(good, "run")] + [f"{failed} failed"] * bool(failed) + [f"{rest} unfinished"] * bool(rest)
+    parts += filter(None, [first_line(runs.results)])
+    return f"{', '.join(sessions)}: {', '.join(parts)}"
 
 
 def _facts(results: Sequence[Result]) -> str:
@@ -169,20 +169,20 @@ def _exchanges(system: SystemFigures) -> Iterator[str]:
         yield f"  {place}: {exchange_words.describe_curve(curve)}"
 
 
-def _usage_lines(found: RunDetails) -> Iterator[str]:
+def _usage_lines(details: RunDetails) -> Iterator[str]:
     """The measurements compared with what the hardware can do and with published results."""
     from assay.report.sentences import expectations as expected_words
 
-    lines = expected_words.describe_usages(found.usage)
+    lines = expected_words.describe_usages(details.usage)
     if lines:
         yield "\nShare of the maximum:"
     yield from (f"  {line}" for line in lines)
 
 
-def _failed(found: RunSet) -> Iterator[str]:
+def _failed(runs: RunSet) -> Iterator[str]:
     from assay.analyse.points.groups import cause
 
-    failed = [r for r in found.results if r.failed]
+    failed = [r for r in runs.results if r.failed]
     if failed:
         yield "\nRuns without a result:"
     for result in failed:

@@ -122,7 +122,7 @@ def command(
     if (containerfile and output is None) or (base and not containerfile):
         raise click.UsageError("--containerfile needs -o DIRECTORY, and --base needs --containerfile")
     with reading() as progress:
-        found = advise_stack(
+        advice = advise_stack(
             spec,
             goal=goal,  # type: ignore[arg-type]  # click has checked it
             workload=workload,
@@ -136,94 +136,94 @@ def command(
             progress=progress,
         )
     if output is not None:
-        file = _containerfile(found, output, base) if containerfile else None
-        _write(found, output, file)
+        file = _containerfile(advice, output, base) if containerfile else None
+        _write(advice, output, file)
     if as_json:
         from assay.documents.stack_advice import document
 
-        options.echo_json(document(found))
+        options.echo_json(document(advice))
     else:
         from assay.view.terminal import printable
 
-        for line in _lines(found):
+        for line in _describe_advice(advice):
             click.echo(printable(line), err=output is None)
         if output is None:
-            click.echo(found.requirements, nl=False)
-    sys.exit(_exit_code(found))
+            click.echo(advice.requirements, nl=False)
+    sys.exit(_exit_code(advice))
 
 
-def _exit_code(found: StackAdvice) -> int:
-    if found.known_failures or found.vulnerable:
+def _exit_code(advice: StackAdvice) -> int:
+    if advice.known_failures or advice.vulnerable:
         return EXIT_WORSE
-    return EXIT_UNDECIDED if found.goal in ("performance", "stable") and not found.decided else EXIT_OK
+    return EXIT_UNDECIDED if advice.goal in ("performance", "stable") and not advice.decided else EXIT_OK
 
 
-def _containerfile(found: StackAdvice, directory: Path, base: str | None) -> str:
+def _containerfile(advice: StackAdvice, directory: Path, base: str | None) -> str:
     from assay.questions.containerfile import advised_containerfile
 
-    return advised_containerfile(found, str(directory / _FILES[0]), base=base).text
+    return advised_containerfile(advice, str(directory / _FILES[0]), base=base).text
 
 
-def _write(found: StackAdvice, directory: Path, containerfile: str | None) -> None:
+def _write(advice: StackAdvice, directory: Path, containerfile: str | None) -> None:
     from assay.durable import deliver, make_directory
 
     make_directory(directory)
     if containerfile is not None:
         deliver(directory / "Containerfile", containerfile.encode(), option="-o")
-    for name, text in zip(_FILES, (found.lock.pylock, found.requirements), strict=True):
+    for name, text in zip(_FILES, (advice.lock.pylock, advice.requirements), strict=True):
         deliver(directory / name, text.encode(), option="-o")
 
 
-def _lines(found: StackAdvice) -> Iterator[str]:
-    yield _headline(found)
-    for choice in found.packages:
+def _describe_advice(advice: StackAdvice) -> Iterator[str]:
+    yield _headline(advice)
+    for choice in advice.packages:
         why = "as measured" if choice.measured else "uv's choice, by no measurement"
         withdrawn = (
             f"; ! withdrawn by its author (yanked): {choice.yanked}" if choice.yanked is not None else ""
         )
         yield f"  {choice.name} {choice.version}: {why}{withdrawn}"
-    yield from (f"  set {name}={value}, as it was measured" for name, value in found.settings.items())
-    if found.chosen is not None and not found.whole:
+    yield from (f"  set {name}={value}, as it was measured" for name, value in advice.settings.items())
+    if advice.chosen is not None and not advice.whole:
         yield "  ! only the required packages are as measured: not every other one can be installed so"
     yield ""
-    yield from _reasons(found)
-    yield from _safety(found)
+    yield from _reasons(advice)
+    yield from _safety(advice)
 
 
-def _headline(found: StackAdvice) -> str:
-    versions = ", ".join(f"{one.name} {one.version}" for one in found.packages)
-    if found.indicator is not None:
+def _headline(advice: StackAdvice) -> str:
+    versions = ", ".join(f"{package.name} {package.version}" for package in advice.packages)
+    if advice.indicator is not None:
         return (
-            f"Predicted by an indicator, not measured: for {found.goal} on {found.hardware}, "
+            f"Predicted by an indicator, not measured: for {advice.goal} on {advice.hardware}, "
             f"install {versions}."
         )
-    if found.chosen is not None and not found.decided:
+    if advice.chosen is not None and not advice.decided:
         return (
-            f"Measured, but not shown to be faster or slower than any other on {found.hardware}: {versions}."
+            f"Measured, but not shown to be faster or slower than any other on {advice.hardware}: {versions}."
         )
-    if found.chosen is not None:
-        return f"For {found.goal} on {found.hardware}, install {versions}."
-    match found.goal:
+    if advice.chosen is not None:
+        return f"For {advice.goal} on {advice.hardware}, install {versions}."
+    match advice.goal:
         case "performance" | "stable":
-            what = "No measurement decides" if found.evidence.candidates else "Nothing measured"
-            return f"{what} on {found.hardware}: uv's newest versions, not advice for {found.goal}."
+            what = "No measurement decides" if advice.evidence.candidates else "Nothing measured"
+            return f"{what} on {advice.hardware}: uv's newest versions, not advice for {advice.goal}."
         case "security":
             return f"The newest versions without a known vulnerability: {versions}."
         case _:
             return f"The newest versions: {versions}."
 
 
-def _reasons(found: StackAdvice) -> Iterator[str]:
-    evidence = found.evidence
+def _reasons(advice: StackAdvice) -> Iterator[str]:
+    evidence = advice.evidence
     if evidence.candidates:
         title = "" if evidence.series is None else evidence.series.title
         yield f"Measured with {title}; * no other is better in everything:"
-        for one in found.candidates[:_MOST_SHOWN]:
-            yield from _candidate_lines(one, chosen=found.chosen)
-        more = len(found.candidates) - _MOST_SHOWN
+        for candidate in advice.candidates[:_MOST_SHOWN]:
+            yield from _candidate_lines(candidate, chosen=advice.chosen)
+        more = len(advice.candidates) - _MOST_SHOWN
         if more > 0:
             yield f"  and {more} more: --json has all"
-        if not evidence.latest and found.goal == "performance":
+        if not evidence.latest and advice.goal == "performance":
             yield "The newest versions were not measured here: whether they are faster is unknown."
     else:
         yield "No observation of such a stack on this hardware."
@@ -233,43 +233,51 @@ def _reasons(found: StackAdvice) -> Iterator[str]:
             (evidence.stale, "older than --max-age"),
             (evidence.busy, "while others used the CPUs"),
         )
-        words = " and ".join(f"{counted(n, 'observation')} {why}" for n, why in left if n)
-        yield f"Not used: {words}."
+        counts = " and ".join(f"{counted(n, 'observation')} {why}" for n, why in left if n)
+        yield f"Not used: {counts}."
     for failure in evidence.broken[:_MOST_SHOWN]:
         yield "Known to fail, although the requirements allow it:"
         yield from _indented(failure)
-    yield from _indicator_lines(found)
-    if not found.decided:
+    yield from _indicator_lines(advice)
+    if not advice.decided:
         yield TO_MEASURE
 
 
-def _indicator_lines(found: StackAdvice) -> Iterator[str]:
+def _indicator_lines(advice: StackAdvice) -> Iterator[str]:
     """Which indicator was used, and why the others weren't."""
     from assay.cli.stack_indicators import correlation, prediction_lines
 
-    if found.indicator is not None:
-        one = found.indicator
-        yield f"{one.indicator.title} predicts {one.workload.title}: {correlation(one)}."
-    elif found.indicators and not found.decided:
-        yield f"Indicators of {found.indicators[0].workload.title}:"
-        yield from (f"  {line}" for line in prediction_lines(found.indicators[:_MOST_SHOWN]))
+    if advice.indicator is not None:
+        prediction = advice.indicator
+        yield f"{prediction.indicator.title} predicts {prediction.workload.title}: {correlation(prediction)}."
+    elif advice.indicators and not advice.decided:
+        yield f"Indicators of {advice.indicators[0].workload.title}:"
+        yield from (f"  {line}" for line in prediction_lines(advice.indicators[:_MOST_SHOWN]))
 
 
-def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterator[str]:
+def _candidate_lines(candidate_figures: CandidateFigures, chosen: Candidate | None) -> Iterator[str]:
     from assay.report import figures
     from assay.report.sentences.sentences import evidence, needed, questions
     from assay.units import human
 
-    candidate = one.candidate
+    candidate = candidate_figures.candidate
     mark = "→" if chosen is not None and candidate.stack.digest == chosen.stack.digest else " "
     estimate = candidate.level.estimate
     unit, (value,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])
-    size = "size unknown" if one.size_bytes is None else human(float(one.size_bytes), "B")
-    newest = "age unknown" if one.newest_at is None else f"newest package of {day(one.newest_at)}"
+    size = (
+        "size unknown"
+        if candidate_figures.size_bytes is None
+        else human(float(candidate_figures.size_bytes), "B")
+    )
+    newest = (
+        "age unknown"
+        if candidate_figures.newest_at is None
+        else f"newest package of {day(candidate_figures.newest_at)}"
+    )
     parts = [f"{value} {unit}", size, newest, _memory(candidate)]
-    if one.advisories is not None:
-        parts.append(counted(one.advisories, "advisory").replace("advisorys", "advisories"))
-    yield f"{mark}{'*' if one.on_front else ' '} {candidate.name}: {'; '.join(parts)}"
+    if candidate_figures.advisories is not None:
+        parts.append(counted(candidate_figures.advisories, "advisory").replace("advisorys", "advisories"))
+    yield f"{mark}{'*' if candidate_figures.on_front else ' '} {candidate.name}: {'; '.join(parts)}"
     when = f"last observed {day(candidate.newest)}"
     sessions = f"{counted(candidate.level.runs, 'run')} in {counted(candidate.level.sessions, 'session')}"
     if candidate.comparison is None:
@@ -281,7 +289,7 @@ def _candidate_lines(one: CandidateFigures, chosen: Candidate | None) -> Iterato
         yield f"     {verdict}: {figures.compared(c)}; {evidence(question)}; {when}"
         if c.verdict == "undecided" and c.ratio.low is not None:
             yield f"     why: {c.reason}"
-            yield from (f"     {words}" for words in [needed([c])] if words)
+            yield from (f"     {hint}" for hint in [needed([c])] if hint)
         if candidate.through:
             yield f"     never measured in one session: compared through {some_of(candidate.through)}"
         yield from doubt_lines(c.doubts, "       ")
@@ -298,20 +306,20 @@ def _memory(candidate: Candidate) -> str:
     return f"largest process {human(candidate.memory.estimate.value, 'B')}"
 
 
-def _safety(found: StackAdvice) -> Iterator[str]:
-    for failure in found.known_failures:
+def _safety(advice: StackAdvice) -> Iterator[str]:
+    for failure in advice.known_failures:
         yield "! These versions are known to fail here:"
         yield from _indented(failure)
-    if found.excluded:
-        yield f"Excluded as vulnerable: {', '.join(found.excluded)}."
-    if found.vulnerable is None:
+    if advice.excluded:
+        yield f"Excluded as vulnerable: {', '.join(advice.excluded)}."
+    if advice.vulnerable is None:
         yield "Vulnerabilities: not checked; --advisories names a database, or index."
         return
-    for one in found.vulnerable:
-        fixed = f"; fixed in {', '.join(one.fixed)}" if one.fixed else ""
-        names = ", ".join((one.id, *one.aliases))
-        yield f"! vulnerable: {one.package} {one.version}: {names}: {one.summary}{fixed}"
-    if not found.vulnerable:
+    for advisory in advice.vulnerable:
+        fixed = f"; fixed in {', '.join(advisory.fixed)}" if advisory.fixed else ""
+        names = ", ".join((advisory.id, *advisory.aliases))
+        yield f"! vulnerable: {advisory.package} {advisory.version}: {names}: {advisory.summary}{fixed}"
+    if not advice.vulnerable:
         yield "Vulnerabilities: none known."
 
 

@@ -189,7 +189,7 @@ def command(
                 _say(line)
         return not plan_only
 
-    found = bisect_stacks(
+    result = bisect_stacks(
         request,
         BisectLimits(error, width, max_repeats, max_stacks, max_time),
         keep=keep,
@@ -199,18 +199,18 @@ def command(
         planned=planned,
         command_line=("assay", *sys.argv[1:]),
     )
-    if found is None:
+    if result is None:
         sys.exit(EXIT_OK)
     if as_json:
         from assay.documents.stack_bisections import document
 
-        options.echo_json(document(found))
+        options.echo_json(document(result))
     else:
         from assay.view.terminal import printable
 
-        for line in answer(found):
+        for line in answer(result):
             click.echo(printable(line))
-    sys.exit(EXIT_OK if found.decided else EXIT_UNDECIDED)
+    sys.exit(EXIT_OK if result.decided else EXIT_UNDECIDED)
 
 
 def _say(line: str) -> None:
@@ -233,16 +233,16 @@ def plan_lines(plan: BisectPlan) -> Iterator[str]:
         yield f"  not changed here: {change}"
 
 
-def answer(found: BisectionResult) -> Iterator[str]:
+def answer(result: BisectionResult) -> Iterator[str]:
     """What is responsible, the evidence, and what to do."""
     from assay.units import human_seconds
 
-    for line in found.lines:
-        yield from _line(line, found)
+    for line in result.lines:
+        yield from _line(line, result)
         yield ""
-    builds = sum(line.builds for line in found.lines)
-    yield f"{builds} stacks built between the ends, {human_seconds(found.spent_s)}"
-    yield f"Locks and logs: {found.plan.folder}"
+    builds = sum(line.builds for line in result.lines)
+    yield f"{builds} stacks built between the ends, {human_seconds(result.spent_s)}"
+    yield f"Locks and logs: {result.plan.folder}"
 
 
 _ENDS = {
@@ -256,7 +256,7 @@ _ENDS = {
 }
 
 
-def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
+def _line(line: BisectedLine, result: BisectionResult) -> Iterator[str]:
     from assay.analyse.comparison import lost_time
 
     search = line.search
@@ -270,7 +270,7 @@ def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
     if search.doubtful is not None:
         yield from _doubtful(line, search.doubtful)
     for number, culprit in enumerate(search.culprits):
-        yield from _culprit(line, number, culprit, found)
+        yield from _culprit(line, number, culprit, result)
     if search.whole is not None:
         yield f"  BAD relative to GOOD, one build of each: {_times(search.whole)}"
     if search.reverted is not None:
@@ -285,13 +285,13 @@ def _line(line: BisectedLine, found: BisectionResult) -> Iterator[str]:
         yield f"  {line.then}"
 
 
-def _culprit(line: BisectedLine, number: int, culprit: Culprit, found: BisectionResult) -> Iterator[str]:
+def _culprit(line: BisectedLine, number: int, culprit: Culprit, result: BisectionResult) -> Iterator[str]:
     names = " or ".join(line.names[change] for change in culprit.changes)
     kind = "fail" if line.search.kind == "fails" else "slower"
     makes = "may make" if line.too_busy else "makes"
     role = f"{makes} it {kind}" if number == 0 else "is needed for it, or adds to it"
     sure = "more than 99.9 %" if culprit.probability > 0.999 else f"{100 * culprit.probability:.1f} %"
-    if culprit.probability < 1 - found.error:
+    if culprit.probability < 1 - result.error:
         sure = "the only stacks that can be built"
     yield f"{names} {role} ({sure})"
     if len(culprit.changes) > 1:
@@ -307,7 +307,7 @@ def _culprit(line: BisectedLine, number: int, culprit: Culprit, found: Bisection
 
 
 def _likeliest(line: BisectedLine) -> Iterator[str]:
-    ranked = sorted(line.search.probabilities.items(), key=lambda one: -one[1])
+    ranked = sorted(line.search.probabilities.items(), key=lambda pair: -pair[1])
     for change, probability in ranked[:5]:
         yield f"  {100 * probability:.0f} %  {line.names[change]}"
 
@@ -317,30 +317,30 @@ def _doubtful(line: BisectedLine, culprit: Culprit) -> Iterator[str]:
     from assay.units import counted
 
     names = " or ".join(line.names[change] for change in culprit.changes)
-    found = culprit.confirmed
-    if found is None:
+    confirmed = culprit.confirmed
+    if confirmed is None:
         yield f"  not confirmed: {names}: stacks built again without and with it gave no figures"
         return
-    yield f"  not confirmed: {names}: {_built_again(found)}"
-    if found.equal(math.log1p(line.search.settings.margin)) or found.needed is None:
+    yield f"  not confirmed: {names}: {_built_again(confirmed)}"
+    if confirmed.equal(math.log1p(line.search.settings.margin)) or confirmed.needed is None:
         yield "  The measured difference is one of builds, or it is spread over many small changes."
         return
-    builds = counted(found.needed, "build")
+    builds = counted(confirmed.needed, "build")
     yield f"  To show an effect this large among builds that differ this much takes about {builds} of each."
 
 
-def _built_again(found: Confirmation) -> str:
+def _built_again(confirmation: Confirmation) -> str:
     """What new builds say of a change."""
-    differ = 100 * math.expm1(found.spread)
+    differ = 100 * math.expm1(confirmation.spread)
     return (
-        f"with it {_times(found.effect)}, each stack built again {found.builds} times; "
+        f"with it {_times(confirmation.effect)}, each stack built again {confirmation.builds} times; "
         f"builds of one stack differ by {differ:.2g} % (standard deviation)"
     )
 
 
 def _times(effect: SpeedEffect) -> str:
-    low, at, high = (math.exp(one) for one in (effect.low, effect.log, effect.high))
-    return f"× {at:.3f} ({low:.3f} to {high:.3f})"
+    low, middle, high = (math.exp(log) for log in (effect.low, effect.log, effect.high))
+    return f"× {middle:.3f} ({low:.3f} to {high:.3f})"
 
 
 def _reverted(reverted: SpeedEffect | bool) -> str:

@@ -187,21 +187,21 @@ def command(
 
         options.echo_json(document(built))
     else:
-        for line in _lines(built, push):
+        for line in _describe_build(built, push):
             click.echo(line)
     sys.exit(EXIT_OK if built.test.passed else EXIT_WORSE)
 
 
 def _need_effect(without: Mapping[str, str], how: str) -> None:
     """Raises InputError with each option that was given and would do nothing."""
-    asked = click.get_current_context()
-    given = [asked.get_parameter_source(name) is not ParameterSource.DEFAULT for name in without]
-    named = [label for label, is_given in zip(without.values(), given, strict=True) if is_given]
+    context = click.get_current_context()
+    flags = [context.get_parameter_source(name) is not ParameterSource.DEFAULT for name in without]
+    named = [label for label, is_given in zip(without.values(), flags, strict=True) if is_given]
     if named:
         raise InputError([Problem(name, f"it has no effect {how} --render; leave it out") for name in named])
 
 
-def _lines(built: BuiltStack, push: str | None) -> Iterator[str]:
+def _describe_build(built: BuiltStack, push: str | None) -> Iterator[str]:
     from assay.stacks.smoke_test import USER
     from assay.units import counted, human, human_seconds
     from assay.view.terminal import printable

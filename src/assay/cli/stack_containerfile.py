@@ -131,7 +131,10 @@ def _parts(stack: ImageContents) -> dict[str, Any]:
                 *map(str, stack.packages),
                 *(framework.wheels if framework else ()),
                 *map(str, framework.needs if framework else ()),
-                *(f"{one.name}=={one.version}" for one in (stack.lock.requirements if stack.lock else ())),
+                *(
+                    f"{requirement.name}=={requirement.version}"
+                    for requirement in (stack.lock.requirements if stack.lock else ())
+                ),
             ]
         ),
     }

@@ -56,41 +56,41 @@ def command(a: str, b: str, margin: float | None, runs_dir: Path, as_json: bool)
     from assay.questions.diff_stacks import diff_stacks
 
     with reading() as progress:
-        found = diff_stacks(a, b, margin=margin, runs=runs_dir, progress=progress)
+        stack_differences = diff_stacks(a, b, margin=margin, runs=runs_dir, progress=progress)
     if as_json:
         from assay.documents.stacks import differences
 
-        options.echo_json(differences(found))
+        options.echo_json(differences(stack_differences))
     else:
         from assay.view.terminal import printable
 
-        for line in _lines(found):
+        for line in _describe_differences(stack_differences):
             click.echo(printable(line))
-    sys.exit(_EXITS.get(found.verdict, EXIT_OK) if found.changes else EXIT_OK)
+    sys.exit(_EXITS.get(stack_differences.verdict, EXIT_OK) if stack_differences.changes else EXIT_OK)
 
 
-def _lines(found: StackDifferences) -> Iterator[str]:
-    yield _headline(found)
-    for name, side in (("A", found.a), ("B", found.b)):
+def _describe_differences(stack_differences: StackDifferences) -> Iterator[str]:
+    yield _headline(stack_differences)
+    for name, side in (("A", stack_differences.a), ("B", stack_differences.b)):
         yield f"{name}  {side.reference}: {side.title}"
-    for name, side in (("A", found.a), ("B", found.b)):
+    for name, side in (("A", stack_differences.a), ("B", stack_differences.b)):
         for failure in side.failures:
             yield f"\n{name} is known to fail:"
             yield from (f"  {line}" for line in failure_lines(failure))
-    if found.together:
+    if stack_differences.together:
         yield "\nAll changes together"
-        for effect in found.together:
+        for effect in stack_differences.together:
             yield from effect_lines(effect)
-    for one in found.changes:
+    for change in stack_differences.changes:
         yield ""
-        yield from _change_lines(one)
+        yield from _change_lines(change)
 
 
-def _headline(found: StackDifferences) -> str:
-    if not found.changes:
+def _headline(stack_differences: StackDifferences) -> str:
+    if not stack_differences.changes:
         return "The two stacks are equal."
-    number = counted(len(found.changes), "change")
-    match found.verdict:
+    number = counted(len(stack_differences.changes), "change")
+    match stack_differences.verdict:
         case "fails":
             return f"{number}: B is known to fail."
         case "unknown":
@@ -128,8 +128,8 @@ def effect_lines(effect: KnownEffect) -> Iterator[str]:
     yield f"    {where}; {when}{source}; {evidence(question)}"
     if effect.comparison.family is not None and effect.comparison.verdict == "undecided":
         yield f"    why: {effect.comparison.reason}"
-    if effect.comparison.verdict == "undecided" and (words := needed([effect.comparison])):
-        yield f"    {words}"
+    if effect.comparison.verdict == "undecided" and (hint := needed([effect.comparison])):
+        yield f"    {hint}"
     if effect.set_aside:
         aside = counted(effect.set_aside, "session")
         yield f"    not used: {aside} that measured more stacks, among which this pair may have been chosen"

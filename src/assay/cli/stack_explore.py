@@ -72,7 +72,7 @@ def command(
     from assay.cli.progress import teller
     from assay.questions.explore_stacks import explore
 
-    found = explore(
+    result = explore(
         spec,
         max_stacks=max_stacks,
         max_time_s=max_time,
@@ -86,12 +86,12 @@ def command(
     if as_json:
         from assay.documents.stack_explorations import document
 
-        options.echo_json(document(found))
+        options.echo_json(document(result))
     else:
-        _show(found)
-    if found.build_only:
-        sys.exit(EXIT_WORSE if any(one.failure for one in found.candidates) else EXIT_OK)
-    sys.exit(EXIT_UNDECIDED if found.best is None else EXIT_OK)
+        _show(result)
+    if result.build_only:
+        sys.exit(EXIT_WORSE if any(candidate.failure for candidate in result.candidates) else EXIT_OK)
+    sys.exit(EXIT_UNDECIDED if result.best is None else EXIT_OK)
 
 
 def _say(line: str) -> None:
@@ -100,59 +100,67 @@ def _say(line: str) -> None:
     click.echo(printable(line), err=True)
 
 
-def _show(found: ExplorationResult) -> None:
+def _show(result: ExplorationResult) -> None:
     """What to do, then the table, then what failed."""
     from assay.cli.console import Console
     from assay.view.terminal import printable
 
     console = Console(highlight=False)
     console.print()
-    for line in advice(found):
+    for line in advice(result):
         console.print(printable(line), markup=False, soft_wrap=True)
-    if any(one.comparison for one in found.candidates):
+    if any(candidate.comparison for candidate in result.candidates):
         console.print()
-        console.print(_table(found))
-    for one in found.candidates:
-        if one.comparison is None:
-            why = _without_figure(one, build_only=found.build_only)
-            console.print(printable(f"{one.name}  {why}"), markup=False, soft_wrap=True)
-    for line in reservations(found):
+        console.print(_table(result))
+    for candidate in result.candidates:
+        if candidate.comparison is None:
+            why = _without_figure(candidate, build_only=result.build_only)
+            console.print(printable(f"{candidate.name}  {why}"), markup=False, soft_wrap=True)
+    for line in reservations(result):
         console.print(printable(line), markup=False, soft_wrap=True)
     console.print(
-        f"\nLocks, logs and the journal: {printable(str(found.folder))}", markup=False, soft_wrap=True
+        f"\nLocks, logs and the journal: {printable(str(result.folder))}", markup=False, soft_wrap=True
     )
 
 
-def advice(found: ExplorationResult) -> Iterator[str]:
+def advice(result: ExplorationResult) -> Iterator[str]:
     """The answer, and how much of the space it rests on."""
     from assay.analyse.comparison import lost_time
     from assay.units import counted, human_seconds
 
-    best = found.best
-    if found.build_only:
-        built = sum(not one.failure for one in found.candidates)
-        yield f"{built} of {counted(len(found.candidates), 'candidate')} can be installed and imported."
+    best = result.best
+    if result.build_only:
+        built = sum(not candidate.failure for candidate in result.candidates)
+        yield f"{built} of {counted(len(result.candidates), 'candidate')} can be installed and imported."
     elif best is None or best.comparison is None:
-        beyond = f"beyond the margin of {found.margin:.3g}"
+        beyond = f"beyond the margin of {result.margin:.3g}"
         yield f"No candidate is shown to be better than the incumbent {beyond}."
-        measured = [one.comparison for one in found.candidates if one.comparison is not None]
+        measured = [
+            candidate.comparison for candidate in result.candidates if candidate.comparison is not None
+        ]
         if any(lost_time.too_much(c.lost_to_others) for c in measured):
             yield "Others used the CPUs for too long: run it again on an idle machine, under another name."
     else:
         changes = ", ".join(_change(*pair) for pair in best.changes)
         yield f"Use {best.name} ({changes}): {_gain(best)}."
         yield f"Lock: {best.lock}"
-    tried = f"{len(found.candidates)} of {found.possible - 1} possible stacks tried"
-    ended = "as many as --max-stacks allows" if found.ended == "most stacks" else found.ended
-    yield f"{tried} in {human_seconds(found.spent_s)}; {ended}. Incumbent: {found.incumbent}"
+    tried = f"{len(result.candidates)} of {result.possible - 1} possible stacks tried"
+    ended = "as many as --max-stacks allows" if result.ended == "most stacks" else result.ended
+    yield f"{tried} in {human_seconds(result.spent_s)}; {ended}. Incumbent: {result.incumbent}"
 
 
-def reservations(found: ExplorationResult) -> Iterator[str]:
+def reservations(result: ExplorationResult) -> Iterator[str]:
     """Why there is no verdict on the best of those that were not dropped, and each doubt once."""
-    measured = [(one, one.comparison) for one in found.candidates if one.comparison is not None]
-    open_ = [(one, c) for one, c in measured if c.verdict == "undecided" and not one.dropped]
-    for one, c in open_[:_MOST_REASONS]:
-        yield f"{one.name}  undecided: {c.reason}"
+    measured = [
+        (candidate, candidate.comparison)
+        for candidate in result.candidates
+        if candidate.comparison is not None
+    ]
+    open_ = [
+        (candidate, c) for candidate, c in measured if c.verdict == "undecided" and not candidate.dropped
+    ]
+    for candidate, c in open_[:_MOST_REASONS]:
+        yield f"{candidate.name}  undecided: {c.reason}"
     if len(open_) > _MOST_REASONS:
         yield f"and {len(open_) - _MOST_REASONS} more are undecided: --json has the reasons"
     doubts = {doubt.code: doubt for _, c in reversed(measured) for doubt in c.doubts}
@@ -163,8 +171,8 @@ def _change(key: str, value: str) -> str:
     return f"{key[1:]}={value}" if key.startswith("$") else f"{key} {value}"
 
 
-def _gain(one: ExploredStack) -> str:
-    c = one.comparison
+def _gain(candidate: ExploredStack) -> str:
+    c = candidate.comparison
     if c is None:
         return "not measured"
     low, high = c.deciding.low, c.deciding.high
@@ -172,7 +180,7 @@ def _gain(one: ExploredStack) -> str:
     return f"{c.point.metric} × {c.ratio.value:.3f} ({interval})"
 
 
-def _table(found: ExplorationResult) -> Table:
+def _table(result: ExplorationResult) -> Table:
     from rich.table import Table
 
     from assay.view.terminal import printable
@@ -182,24 +190,26 @@ def _table(found: ExplorationResult) -> Table:
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     table.add_column("blocks", justify="right")
     table.add_column("differs from the incumbent in", overflow="fold")
-    for one in found.candidates:
-        c = one.comparison
+    for candidate in result.candidates:
+        c = candidate.comparison
         if c is None:
             continue
         low, high = c.deciding.low, c.deciding.high
         interval = "none" if low is None or high is None else f"{low:.3f} to {high:.3f}"
-        verdict = c.verdict + (" (dropped)" if one.dropped else "")
-        changes = printable(", ".join(_change(*pair) for pair in one.changes))
-        table.add_row(one.name, f"{c.ratio.value:.3f}", interval, verdict, str(one.blocks), changes)
+        verdict = c.verdict + (" (dropped)" if candidate.dropped else "")
+        changes = printable(", ".join(_change(*pair) for pair in candidate.changes))
+        table.add_row(
+            candidate.name, f"{c.ratio.value:.3f}", interval, verdict, str(candidate.blocks), changes
+        )
     return table
 
 
-def _without_figure(one: ExploredStack, *, build_only: bool) -> str:
-    if one.same_as:
-        return f"same packages and settings as {one.same_as}: not measured again"
-    if one.failure:
-        return f"{one.failure}: {one.why[:300]} (log: {one.log})"
+def _without_figure(candidate: ExploredStack, *, build_only: bool) -> str:
+    if candidate.same_as:
+        return f"same packages and settings as {candidate.same_as}: not measured again"
+    if candidate.failure:
+        return f"{candidate.failure}: {candidate.why[:300]} (log: {candidate.log})"
     if build_only:
-        changes = ", ".join(_change(*pair) for pair in one.changes)
+        changes = ", ".join(_change(*pair) for pair in candidate.changes)
         return f"installed and imported: {changes}"
-    return one.why or "not measured: the time was up"
+    return candidate.why or "not measured: the time was up"

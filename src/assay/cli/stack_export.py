@@ -33,22 +33,23 @@ def command(output: Path, runs_dir: Path, as_json: bool) -> None:
     """
     from assay.questions.stack_sharing import export_stacks
 
-    made = export_stacks(output, runs=runs_dir)
+    exported = export_stacks(output, runs=runs_dir)
     if as_json:
         options.echo_json(
             {
                 "schema": "assay.stack-export/1",
-                "path": str(made.path),
-                "key": made.key,
-                "shared": made.shared,
-                "withheld": made.withheld,
+                "path": str(exported.path),
+                "key": exported.key,
+                "shared": exported.shared,
+                "withheld": exported.withheld,
             }
         )
         return
-    click.echo(f"{made.path}: {counted(made.shared, 'observation')}, signed by {made.key}")
-    if made.withheld:
+    click.echo(f"{exported.path}: {counted(exported.shared, 'observation')}, signed by {exported.key}")
+    if exported.withheld:
         click.echo(
-            f"Withheld: {counted(made.withheld, 'observation')} of workloads or hardware that may be private."
+            f"Withheld: {counted(exported.withheld, 'observation')} of workloads or hardware "
+            "that may be private."
         )
     click.echo("Those who import it first run, with the key from you and not from the file:")
-    click.echo(f"  assay stack trust {made.key}")
+    click.echo(f"  assay stack trust {exported.key}")

@@ -32,34 +32,35 @@ def command(bundle: Path, runs_dir: Path, as_json: bool) -> None:
     """
     from assay.questions.stack_sharing import import_stacks
 
-    made = import_stacks(bundle, runs=runs_dir)
+    imported = import_stacks(bundle, runs=runs_dir)
     conflicts = [
         {
-            "session": one.kept.session,
-            "stack": one.kept.stack.digest,
-            "kept": [list(value) for value in one.kept.values],
-            "other": [list(value) for value in one.other.values],
+            "session": conflict.kept.session,
+            "stack": conflict.kept.stack.digest,
+            "kept": [list(value) for value in conflict.kept.values],
+            "other": [list(value) for value in conflict.other.values],
         }
-        for one in made.conflicts
+        for conflict in imported.conflicts
     ]
     if as_json:
         options.echo_json(
             {
                 "schema": "assay.stack-import/1",
-                "key": made.key,
-                "name": made.name,
-                "observations": made.observations,
-                "added": made.added,
+                "key": imported.key,
+                "name": imported.name,
+                "observations": imported.observations,
+                "added": imported.added,
                 "conflicts": conflicts,
             }
         )
     else:
-        by = f"{made.name} ({made.key})" if made.name else made.key
+        by = f"{imported.name} ({imported.key})" if imported.name else imported.key
         click.echo(
-            f"{counted(made.observations, 'observation')} of {by}, {made.added or 'none'} of them new."
+            f"{counted(imported.observations, 'observation')} of {by}, "
+            f"{imported.added or 'none'} of them new."
         )
-        for one in conflicts:
-            click.echo(f"! conflict in session {one['session']}, stack {one['stack'][:8]}:")
-            click.echo(f"    kept   {one['kept']}")
-            click.echo(f"    other  {one['other']}")
+        for conflict in conflicts:
+            click.echo(f"! conflict in session {conflict['session']}, stack {conflict['stack'][:8]}:")
+            click.echo(f"    kept   {conflict['kept']}")
+            click.echo(f"    other  {conflict['other']}")
     sys.exit(EXIT_WORSE if conflicts else EXIT_OK)

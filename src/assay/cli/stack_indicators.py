@@ -40,35 +40,35 @@ def command(workload: str | None, runs_dir: Path, as_json: bool) -> None:
     from assay.questions.stack_indicators import stack_indicators
 
     with reading() as progress:
-        found = stack_indicators(workload=workload, runs=runs_dir, progress=progress)
+        listing = stack_indicators(workload=workload, runs=runs_dir, progress=progress)
     if as_json:
         from assay.documents.stack_indicators import document
 
-        options.echo_json(document(found))
+        options.echo_json(document(listing))
         return
     from assay.view.terminal import printable
 
-    for line in _lines(found):
+    for line in _describe_listing(listing):
         click.echo(printable(line))
 
 
-def _lines(found: IndicatorListing) -> Iterator[str]:
-    if not found.predictions:
-        yield _nothing(found)
+def _describe_listing(listing: IndicatorListing) -> Iterator[str]:
+    if not listing.predictions:
+        yield _nothing(listing)
         return
-    for _, group in groupby(found.predictions, key=lambda one: one.workload.key):
-        of = list(group)
-        used = sum(one.predicts for one in of)
-        series = of[0].workload
-        share = f"{used} of {counted(len(of), 'indicator')} used for advice"
+    for _, group in groupby(listing.predictions, key=lambda prediction: prediction.workload.key):
+        predictions = list(group)
+        used = sum(prediction.predicts for prediction in predictions)
+        series = predictions[0].workload
+        share = f"{used} of {counted(len(predictions), 'indicator')} used for advice"
         yield f"{series.title} on {series.hardware}: {share}"
-        yield f"  {_reliability(of[0])}"
-        yield from (f"  {line}" for line in prediction_lines(of))
+        yield f"  {_reliability(predictions[0])}"
+        yield from (f"  {line}" for line in prediction_lines(predictions))
 
 
-def _reliability(one: IndicatorPrediction) -> str:
+def _reliability(prediction: IndicatorPrediction) -> str:
     """How well the workload predicts itself: what its noise leaves for any indicator."""
-    r = one.reliability
+    r = prediction.reliability
     if r is None:
         return "its own steps were not measured in two halves of its sessions: how much is noise is unknown"
     ends = "no interval" if r.low is None or r.high is None else f"{r.low:.2f} to {r.high:.2f}"
@@ -78,29 +78,29 @@ def _reliability(one: IndicatorPrediction) -> str:
     )
 
 
-def _nothing(found: IndicatorListing) -> str:
-    if not found.indicators:
+def _nothing(listing: IndicatorListing) -> str:
+    if not listing.indicators:
         return "No indicator was measured. Run the workload indicators on the stacks that you measure."
-    listed = ", ".join(found.indicators)
+    listed = ", ".join(listing.indicators)
     return (
         f"No stack was measured with an indicator and a workload on the same hardware. Indicators: {listed}."
     )
 
 
-def prediction_lines(found: Sequence[IndicatorPrediction]) -> Iterator[str]:
+def prediction_lines(predictions: Sequence[IndicatorPrediction]) -> Iterator[str]:
     """Each indicator with its correlation, what that rests on, and why it is not used."""
-    wide = max(len(one.indicator.title) for one in found)
-    for one in found:
-        why = "" if one.predicts else f"; not used: {one.why_not}"
-        yield f"{one.indicator.title:{wide}}  {correlation(one)}{why}"
+    wide = max(len(prediction.indicator.title) for prediction in predictions)
+    for prediction in predictions:
+        why = "" if prediction.predicts else f"; not used: {prediction.why_not}"
+        yield f"{prediction.indicator.title:{wide}}  {correlation(prediction)}{why}"
 
 
-def correlation(one: IndicatorPrediction) -> str:
+def correlation(prediction: IndicatorPrediction) -> str:
     """`rank correlation 0.81 (0.32 to 0.96) over 11 steps, 12 stacks: 90 % of pairs of steps …`."""
     from assay.analyse.stacks.rank_agreement import agreement
 
-    c = one.correlation
-    stacks = counted(one.stacks, "stack")
+    c = prediction.correlation
+    stacks = counted(prediction.stacks, "stack")
     if c is None:
         return f"rank correlation unknown, {stacks}"
     ends = "no interval" if c.low is None or c.high is None else f"{c.low:.2f} to {c.high:.2f}"

@@ -41,31 +41,33 @@ def command(package: str | None, workload: str | None, runs_dir: Path, as_json: 
     from assay.questions.stack_knowledge import list_stacks
 
     with reading() as progress:
-        found = list_stacks(package=package, workload=workload, runs=runs_dir, progress=progress)
+        stack_listing = list_stacks(package=package, workload=workload, runs=runs_dir, progress=progress)
     if as_json:
         from assay.documents.stacks import listing
 
-        options.echo_json(listing(found))
+        options.echo_json(listing(stack_listing))
         return
-    if not found.stacks:
+    if not stack_listing.stacks:
         click.echo("No run has observed such a stack." if package or workload else "No stack is known yet.")
-    for line in _lines(found.stacks):
+    for line in _describe_stacks(stack_listing.stacks):
         click.echo(line)
-    for note in left_out_notes(found.left_out):
+    for note in left_out_notes(stack_listing.left_out):
         click.echo(note, err=True)
 
 
-def _lines(stacks: Sequence[KnownStack]) -> Iterator[str]:
+def _describe_stacks(stacks: Sequence[KnownStack]) -> Iterator[str]:
     hardware: dict[str, str] = {}
     for known in stacks:
-        for one in known.observations:
-            hardware.setdefault(one.hardware.digest, str(one.hardware))
+        for observation in known.observations:
+            hardware.setdefault(observation.hardware.digest, str(observation.hardware))
     shown = ""
-    for digest, words in hardware.items():
-        here = [s for s in stacks if any(one.hardware.digest == digest for one in s.observations)]
-        if words != shown:
-            yield f"On {words}:"
-            shown = words
+    for digest, description in hardware.items():
+        here = [
+            s for s in stacks if any(observation.hardware.digest == digest for observation in s.observations)
+        ]
+        if description != shown:
+            yield f"On {description}:"
+            shown = description
         for known in here:
             yield "  ".join(
                 ["", known.stack.digest[:8], day(known.newest), _evidence(known, digest), known.title]
@@ -76,15 +78,15 @@ def _evidence(known: KnownStack, hardware: str) -> str:
     """How often it was observed on this hardware."""
     runs = known.runs_on(hardware)
     sessions = {(o.origin, o.session) for o in known.observations if o.hardware.digest == hardware}
-    failed = [one for one in known.failures if one.hardware.digest == hardware]
-    kinds = sorted({one.failure for one in failed if one.failure})
+    failed = [failure for failure in known.failures if failure.hardware.digest == hardware]
+    kinds = sorted({failure.failure for failure in failed if failure.failure})
     ended = f", {len(failed)} × {' or '.join(kinds)}" if failed else ""
     return f"{counted(runs, 'run')} in {counted(len(sessions), 'session')}{ended}"
 
 
 def session_names(observed: Iterable[Observation]) -> str:
     """Some of the sessions of observations; of those of others, with the beginning of their key."""
-    sessions = sorted({(one.session, one.origin) for one in observed})
+    sessions = sorted({(observation.session, observation.origin) for observation in observed})
     names = [f"{session} of {origin[:_KEY]}…" if origin else session for session, origin in sessions]
     return some_of(names)
 
@@ -100,6 +102,6 @@ def left_out_notes(left_out: Mapping[str, int]) -> Iterator[str]:
         yield f"{counted(runs, 'run')} left out: {why}."
 
 
-def day(at: float) -> str:
+def day(moment: float) -> str:
     """The date, UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")

@@ -37,31 +37,31 @@ def command(stack: str, everything: bool, runs_dir: Path, as_json: bool) -> None
     from assay.questions.stack_knowledge import show_stack
 
     with reading() as progress:
-        found = show_stack(stack, runs=runs_dir, progress=progress)
+        known_stack = show_stack(stack, runs=runs_dir, progress=progress)
     if as_json:
         from assay.documents.stacks import details
 
-        options.echo_json(details(found))
+        options.echo_json(details(known_stack))
         return
     from assay.view.terminal import printable
 
-    for line in _lines(found, everything=everything):
+    for line in _describe_stack(known_stack, everything=everything):
         click.echo(printable(line))
 
 
-def _lines(found: KnownStack, *, everything: bool) -> Iterator[str]:
-    stack = found.stack
-    yield f"{stack.digest}  {found.title}"
+def _describe_stack(known_stack: KnownStack, *, everything: bool) -> Iterator[str]:
+    stack = known_stack.stack
+    yield f"{stack.digest}  {known_stack.title}"
     yield from _table("System", stack.system)
     yield from _table("Settings", stack.settings)
     yield from _table("Packages", {n: _version(n, v, stack.builds) for n, v in stack.packages.items()})
     if everything:
         yield from _table("Builds", stack.builds)
-    for level in found.levels:
+    for level in known_stack.levels:
         if level.primary or everything:
             yield ""
             yield from level_lines(level)
-    for failure in found.failures:
+    for failure in known_stack.failures:
         yield ""
         yield from failure_lines(failure)
 
@@ -80,27 +80,29 @@ def _version(name: str, version: str, builds: Mapping[str, str]) -> str:
     return f"{version} {build}" if build.startswith("+") else version
 
 
-def level_lines(found: KnownLevel) -> Iterator[str]:
+def level_lines(level: KnownLevel) -> Iterator[str]:
     """One figure, what it rests on, and its doubts."""
     from assay.report import figures
 
-    estimate = found.level.estimate
+    estimate = level.level.estimate
     unit, (value,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])
-    labels = figures.labels(found.metric.labels)
-    yield f"{found.workload.workload} {found.workload.shape} on {found.hardware}"
+    labels = figures.labels(level.metric.labels)
+    yield f"{level.workload.workload} {level.workload.shape} on {level.hardware}"
     ends = ""
     if estimate.low is not None and estimate.high is not None:
         _, (low, high) = figures.column([estimate.low, estimate.high], estimate.unit)
         ends = f" (95 %: {low} to {high})"
-    yield f"  {found.metric.name} {labels}".rstrip() + f": {value} {unit}{ends}"
-    first, last = found.observations[0].at, found.observations[-1].at
+    yield f"  {level.metric.name} {labels}".rstrip() + f": {value} {unit}{ends}"
+    first, last = level.observations[0].at, level.observations[-1].at
     when = day(first) if day(first) == day(last) else f"{day(first)} to {day(last)}"
-    sessions = counted(found.level.sessions, "session")
-    yield f"  {counted(found.level.runs, 'run')} in {sessions}, {when}"
-    yield f"  sessions: {session_names(found.observations)}"
-    if found.level.sessions == 1:
+    sessions = counted(level.level.sessions, "session")
+    yield f"  {counted(level.level.runs, 'run')} in {sessions}, {when}"
+    yield f"  sessions: {session_names(level.observations)}"
+    if level.level.sessions == 1:
         yield "  one session: another day may differ by more than the interval"
-    yield from doubt_lines((doubt for one in found.observations for doubt in one.doubts), "  ")
+    yield from doubt_lines(
+        (doubt for observation in level.observations for doubt in observation.doubts), "  "
+    )
 
 
 def doubt_lines(doubts: Iterable[Doubt], indent: str) -> Iterator[str]:
@@ -108,9 +110,9 @@ def doubt_lines(doubts: Iterable[Doubt], indent: str) -> Iterator[str]:
     by_code: dict[str, list[Doubt]] = {}
     for doubt in doubts:
         by_code.setdefault(doubt.code, []).append(doubt)
-    for code, of in by_code.items():
-        again = f" (and {len(of) - 1} more)" if len(of) > 1 else ""
-        yield f"{indent}! {code}: {of[0].evidence}{again}"
+    for code, raised in by_code.items():
+        again = f" (and {len(raised) - 1} more)" if len(raised) > 1 else ""
+        yield f"{indent}! {code}: {raised[0].evidence}{again}"
 
 
 def failure_lines(failure: Observation) -> Iterator[str]:

@@ -28,10 +28,10 @@ def command(key: str | None, name: str, remove: bool, runs_dir: Path, as_json: b
     """
     from assay.questions.stack_sharing import trust_key
 
-    found = trust_key(key, name=name, remove=remove, runs=runs_dir)
+    keys = trust_key(key, name=name, remove=remove, runs=runs_dir)
     if as_json:
-        options.echo_json({"schema": "assay.stack-keys/1", "own": found.own, "trusted": dict(found.trusted)})
+        options.echo_json({"schema": "assay.stack-keys/1", "own": keys.own, "trusted": dict(keys.trusted)})
         return
-    click.echo(f"own      {found.own}")
-    for trusted, owner in sorted(found.trusted.items()):
+    click.echo(f"own      {keys.own}")
+    for trusted, owner in sorted(keys.trusted.items()):
         click.echo(f"trusted  {trusted}  {owner}".rstrip())

@@ -64,7 +64,7 @@ def command(
         check_round(round_)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--round") from None
-    found = submit(
+    submission = submit(
         *sources,
         round=round_,
         submitter=submitter,
@@ -75,30 +75,30 @@ def command(
     if as_json:
         from assay.documents.submissions import document
 
-        echo_json(document(found, round_))
+        echo_json(document(submission, round_))
     else:
-        _print_findings(found.findings, round_)
-    if not found.complete:
+        _print_findings(submission.findings, round_)
+    if not submission.complete:
         sys.exit(EXIT_WORSE)
 
 
-def _print_folder(made: SubmissionFolder) -> None:
+def _print_folder(submission_folder: SubmissionFolder) -> None:
     from assay.submission.description import FIELDS, missing
     from assay.units import counted
 
-    folder = made.path
-    for entry in made.entries:
+    folder = submission_folder.path
+    for entry in submission_folder.entries:
         click.echo(
             f"{folder / 'results' / entry.system / entry.benchmark}: {counted(len(entry.files), 'run')}"
         )
-    for description in made.descriptions:
+    for description in submission_folder.descriptions:
         lacking = missing(description.fields)
         click.echo(f"{description.path}: {len(FIELDS) - len(lacking)} of {len(FIELDS)} fields known")
         width = max(map(len, lacking), default=0)
         for name in lacking:
             differ = " or ".join(map(str, description.differing.get(name, ())))
             click.echo(f"  {name:{width}}  {f'the runs differ: {differ}' if differ else FIELDS[name]}")
-    for benchmark in made.without_code:
+    for benchmark in submission_folder.without_code:
         click.echo(f"{folder / 'benchmarks' / benchmark}: empty; add the code and its README there")
 
 

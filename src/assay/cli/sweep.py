@@ -113,7 +113,7 @@ def command(
     form: str | None,
     quiet: bool,
     as_json: bool,
-    **wanted: Any,
+    **choices: Any,
 ) -> None:
     """Measure each node of SYSTEM alone, then pairs in rounds, then rings, and report those that are slow.
 
@@ -154,7 +154,7 @@ def command(
     where = system_named(system, systems_file)
     if form is not None:
         keep_off_method(where.definition, {}, form)  # fails before hours are spent
-    found = sweep(
+    result = sweep(
         where,
         nodes=nodes,
         baseline=baseline,
@@ -163,17 +163,17 @@ def command(
         progress=teller(quiet),
         noted=None if quiet else partial(click.echo, err=True),
         command_line=("assay", *sys.argv[1:]),
-        **wanted,
+        **choices,
     )
     if as_json:
         from assay.documents.sweeps import document
 
-        echo_json(document(system, found))
+        echo_json(document(system, result))
     else:
-        _show(found, beside=form is not None)
-    for line in (line for one in found.keep_off if one.form == form for line in one.apply):
+        _show(result, beside=form is not None)
+    for line in (line for way_off in result.keep_off if way_off.form == form for line in way_off.apply):
         click.echo(line)
-    sys.exit(_exit_code(found))
+    sys.exit(_exit_code(result))
 
 
 def _margin(text: str) -> float:
@@ -183,7 +183,7 @@ def _margin(text: str) -> float:
         raise click.BadParameter(str(error), param_hint="--margin") from None
 
 
-def _show(found: SweepResult, *, beside: bool) -> None:
+def _show(result: SweepResult, *, beside: bool) -> None:
     """All findings; on standard error if something else was requested on standard output."""
     from assay.analyse.points.groups import cause
     from assay.cli.console import Console
@@ -192,29 +192,29 @@ def _show(found: SweepResult, *, beside: bool) -> None:
     from assay.report.terminal import sweep as sweep_terminal
 
     console = Console(highlight=False, stderr=beside)
-    runs, verdicts, margin = found.runs, found.verdicts, found.verdicts.margin
-    for one in verdicts.nodes:
-        console.print(sweep_terminal.crowd(one.point.benchmark, one.crowd))
-        if one.changes:
-            console.print(sweep_terminal.changes(one.changes, margin))
+    runs, verdicts, margin = result.runs, result.verdicts, result.verdicts.margin
+    for measurement in verdicts.nodes:
+        console.print(sweep_terminal.crowd(measurement.point.benchmark, measurement.crowd))
+        if measurement.changes:
+            console.print(sweep_terminal.changes(measurement.changes, margin))
     if verdicts.pairs is not None:
         if verdicts.pairs.changes:
             console.print(sweep_terminal.changes(verdicts.pairs.changes, margin))
         console.print(sweep_terminal.pairs(verdicts.pairs))
     if verdicts.rings:
         console.print(sweep_rings.rings(verdicts.rings))
-    told = sweep_words.told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts)
-    said = [f"{node}: {words}" for node, words in told]
-    said += [] if beside else _ways(found.keep_off)
-    said += [f"{result.run.trial.id} gave no result: {cause(result)}" for result in runs.failures]
-    said += [f"left out, {words}" for words in by_reason(runs.left_out)]
-    said += [f"not run: {words}" for words in runs.too_wide]
-    said += (
+    named_nodes = sweep_words.told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts)
+    lines = [f"{node}: {part}" for node, part in named_nodes]
+    lines += [] if beside else _ways(result.keep_off)
+    lines += [f"{result.run.trial.id} gave no result: {cause(result)}" for result in runs.failures]
+    lines += [f"left out, {text}" for text in by_reason(runs.left_out)]
+    lines += [f"not run: {text}" for text in runs.too_wide]
+    lines += (
         [] if runs.complete else ["The sweep is incomplete: the same command resumes it, --new starts again"]
     )
     kept = " ".join(dict.fromkeys(measured.session.partition("/")[0] for measured in runs.measured))
-    said.append(f"Details: `assay show sweep-nodes`; page with heat maps: `assay report {kept}`")
-    for line in said:
+    lines.append(f"Details: `assay show sweep-nodes`; page with heat maps: `assay report {kept}`")
+    for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 
 
@@ -228,7 +228,7 @@ def _ways(off: Sequence[KeepOffMethod]) -> Iterator[str]:
             yield f"--print {way.form}: {len(way.apply)} commands that keep jobs off ({way.does})"
 
 
-def _exit_code(found: SweepResult) -> int:
-    if found.runs.failures or found.verdicts.slow:
+def _exit_code(result: SweepResult) -> int:
+    if result.runs.failures or result.verdicts.slow:
         return EXIT_WORSE
-    return EXIT_OK if found.runs.complete and found.verdicts.judged else EXIT_UNDECIDED
+    return EXIT_OK if result.runs.complete and result.verdicts.judged else EXIT_UNDECIDED

@@ -54,24 +54,26 @@ def command(run: str, every: float, once: bool, runs_dir: Path, as_json: bool) -
 
     console = Console(highlight=False)
     if once or not sys.stdout.isatty():
-        console.print(_shown(top(run, runs=runs_dir), runs_dir))
+        console.print(_render_runs(top(run, runs=runs_dir), runs_dir))
         return
     from rich.live import Live
 
     with Live(console=console, auto_refresh=False, screen=True) as screen:
         while True:
-            screen.update(_shown(top(run, runs=runs_dir), runs_dir), refresh=True)
+            screen.update(_render_runs(top(run, runs=runs_dir), runs_dir), refresh=True)
             time.sleep(every)
 
 
-def _shown(found: LiveRuns, runs_dir: Path) -> RenderableType:
+def _render_runs(live_runs: LiveRuns, runs_dir: Path) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    parts = [part for live in found.running for part in _parts(live)]
+    parts = [part for live in live_runs.running for part in _parts(live)]
     if not parts:
         parts.append(Text(f"Nothing is running in {runs_dir}."))
-    return Group(*parts, *(Text(f"! {problem}", style="yellow") for problem in found.problems[:MOST_ROWS]))
+    return Group(
+        *parts, *(Text(f"! {problem}", style="yellow") for problem in live_runs.problems[:MOST_ROWS])
+    )
 
 
 def _parts(live: LiveRun) -> list[RenderableType]:
@@ -80,12 +82,12 @@ def _parts(live: LiveRun) -> list[RenderableType]:
     from assay.units import human_seconds
 
     figures = {name: value for rank in reversed(live.ranks) for name, value in rank.figures.items()}
-    said = "".join(f"  {name} {_number(value)}" for name, value in figures.items())
+    figure_texts = "".join(f"  {name} {_number(value)}" for name, value in figures.items())
     left = f", {live.left}" if live.left else ""
     head = Text.assemble(
         (live.run.trial.id, "bold"),
         f"  {live.session}  {live.run.trial.system}  {live.done} of {live.trials} done, "
-        f"running for {human_seconds(live.running_s)}{left}{said}",
+        f"running for {human_seconds(live.running_s)}{left}{figure_texts}",
     )
     parts: list[RenderableType] = [head]
     if live.stopped:
@@ -96,8 +98,8 @@ def _parts(live: LiveRun) -> list[RenderableType]:
         parts.append(_gpus(live.nodes))
     if len(live.ranks) > 1:
         parts.append(_ranks(live))
-    events = [f"node {node.node}: {words}" for node in live.nodes for words in node.events[-3:]]
-    parts += [Text(f"! {words}", style="yellow") for words in events[-MOST_ROWS:]]
+    events = [f"node {node.node}: {event}" for node in live.nodes for event in node.events[-3:]]
+    parts += [Text(f"! {event}", style="yellow") for event in events[-MOST_ROWS:]]
     return [*parts, Text("")]
 
 

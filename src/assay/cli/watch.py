@@ -79,7 +79,7 @@ def command(
     a stop; 4 there is no such process, running job, dump or log, or no NCCL answers; 5 nothing could be
     sampled there; 130 stopped by Ctrl-C.
     """
-    named = sum(one is not None for one in (pid, slurm_job, kubernetes, flight_recorder, nccl_ras))
+    named = sum(choice is not None for choice in (pid, slurm_job, kubernetes, flight_recorder, nccl_ras))
     if named > 1 or not (named or logs):
         raise click.UsageError(
             "name one: --pid, --slurm-job, --kubernetes, --flight-recorder, --nccl-ras, or --log"

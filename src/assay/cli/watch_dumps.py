@@ -20,37 +20,37 @@ def show(directory: Path, *, as_json: bool) -> None:
     """Print it, and exit with 1 if a rank is named."""
     from assay.questions.watch import flight_record
 
-    found = flight_record(directory)
+    record = flight_record(directory)
     if as_json:
         from assay.documents.watching import flight_document
 
-        echo_json(flight_document(found))
+        echo_json(flight_document(record))
     else:
-        for line in _lines(found):
+        for line in _describe_record(record):
             click.echo(line)
-    if found.stops or found.stragglers:
+    if record.stops or record.stragglers:
         click.get_current_context().exit(1)
 
 
-def _lines(found: FlightRecord) -> Iterator[str]:
+def _describe_record(record: FlightRecord) -> Iterator[str]:
     from assay.cli.watch_logs import limits
     from assay.units import counted
 
-    yield f"Dumps of {counted(len(found.ranks), 'rank')}."
-    for stop in found.stops:
+    yield f"Dumps of {counted(len(record.ranks), 'rank')}."
+    for stop in record.stops:
         yield from _stop(stop)
-    if any(stop.missing for stop in found.stops):
+    if any(stop.missing for stop in record.stops):
         yield "This holds for dumps of a timeout: in dumps of a job that runs, a rank may be a moment behind."
-    if not found.stops:
+    if not record.stops:
         yield "No collective is open: every rank had completed what it called."
-    for slow in found.stragglers:
+    for slow in record.stragglers:
         yield (
             f"! rank {slow.rank} takes {slow.ratio:.2f} times as long from one collective to the next as the "
             f"others ({slow.low:.2f} to {slow.high:.2f}, {slow.steps} collectives)"
         )
-    for group, verdict in found.verdicts.items():
+    for group, verdict in record.verdicts.items():
         yield from (f"group {group}: {line}" for line in limits(verdict, "collective", "rank {}".format))
-    if not found.timed:
+    if not record.timed:
         yield "Collectives were not timed, so nobody can be named as slow: set TORCH_NCCL_ENABLE_TIMING=1."
 
 

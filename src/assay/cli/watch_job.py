@@ -46,7 +46,7 @@ def show(
             echo_json_line(job_document(last))
         echo_json_line(job_summary(last))
         return
-    (_live if sys.stdout.isatty() else _lines)(paced)
+    (_live if sys.stdout.isatty() else _print_samples)(paced)
 
 
 def _paced(samples: Iterator[WatchedJob], every: float) -> Iterator[WatchedJob]:
@@ -60,18 +60,18 @@ def _paced(samples: Iterator[WatchedJob], every: float) -> Iterator[WatchedJob]:
         yield last
 
 
-def _lines(samples: Iterator[WatchedJob]) -> None:
+def _print_samples(samples: Iterator[WatchedJob]) -> None:
     last, shown = None, dict[str, int]()
     for last in samples:
-        for place, one in last.places.items():
-            if None not in one.latest:
+        for place, watching in last.places.items():
+            if None not in watching.latest:
                 continue
-            click.echo(f"{one.latest[None].at_s:8.1f} s  {place}  {row_of(node_figures(one))}")
-            for gpu, row in gpu_figures(one).items():
+            click.echo(f"{watching.latest[None].at_s:8.1f} s  {place}  {row_of(node_figures(watching))}")
+            for gpu, row in gpu_figures(watching).items():
                 click.echo(f"            {place} GPU {gpu}  {row_of(row)}")
-            for event in one.events[shown.get(place, 0) :]:
+            for event in watching.events[shown.get(place, 0) :]:
                 click.echo(f"{event.at_s:8.1f} s  ! {place}: {event_text(event)}")
-            shown[place] = len(one.events)
+            shown[place] = len(watching.events)
     _end(last)
 
 
@@ -84,8 +84,8 @@ def _live(samples: Iterator[WatchedJob]) -> None:
     with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
         for last in samples:
             live.update(_table(last), refresh=True)
-    for place, one in last.places.items() if last else ():
-        for event in one.events:
+    for place, watching in last.places.items() if last else ():
+        for event in watching.events:
             click.echo(f"{event.at_s:8.1f} s  ! {place}: {event_text(event)}")
     _end(last)
 
@@ -94,16 +94,18 @@ def _table(watched: WatchedJob) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
 
-    sampled = [(place, one) for place, one in watched.places.items() if None in one.latest]
+    sampled = [(place, watching) for place, watching in watched.places.items() if None in watching.latest]
     nodes = Table(box=None, pad_edge=False, header_style="dim")
     nodes.add_column(f"{watched.job}: {len(sampled)} of {len(watched.places)}")
     for name in node_figures(sampled[0][1]) if sampled else ():
         nodes.add_column(name, justify="right", no_wrap=True)
-    for place, one in sampled[:MOST_ROWS]:
-        nodes.add_row(place, *node_figures(one).values())
+    for place, watching in sampled[:MOST_ROWS]:
+        nodes.add_row(place, *node_figures(watching).values())
     if len(sampled) > MOST_ROWS:
         nodes.add_row(f"and {len(sampled) - MOST_ROWS} more")
-    rows = [(f"{place} {gpu}", row) for place, one in sampled for gpu, row in gpu_figures(one).items()]
+    rows = [
+        (f"{place} {gpu}", row) for place, watching in sampled for gpu, row in gpu_figures(watching).items()
+    ]
     if not rows:
         return nodes
     gpus = Table(box=None, pad_edge=False, header_style="dim")
@@ -123,16 +125,16 @@ def _end(last: WatchedJob | None) -> None:
     if last is None:
         click.echo("It ended before the first sample.")
         return
-    for place, one in last.places.items():
-        summary = one.summary()
+    for place, watching in last.places.items():
+        summary = watching.summary()
         if "watched_seconds" not in summary:
             click.echo(f"{place}: not sampled: {last.failed.get(place, 'it ended before the first sample')}")
             continue
-        said = [f"{place}: watched for {human_seconds(summary['watched_seconds'])}"]
+        parts = [f"{place}: watched for {human_seconds(summary['watched_seconds'])}"]
         if "job_mean_cpu_cores" in summary:
-            said.append(f"{summary['job_mean_cpu_cores']:.2f} cores on average")
+            parts.append(f"{summary['job_mean_cpu_cores']:.2f} cores on average")
         if "job_peak_memory_bytes" in summary:
-            said.append(f"at most {human(summary['job_peak_memory_bytes'], 'B')} of memory")
-        click.echo("; ".join(said))
+            parts.append(f"at most {human(summary['job_peak_memory_bytes'], 'B')} of memory")
+        click.echo("; ".join(parts))
     if last.failed:
         click.echo(f"{counted(len(last.failed), 'place')} could not be sampled")

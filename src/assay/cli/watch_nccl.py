@@ -26,16 +26,16 @@ def show(address: str, every: float, for_: float | None, *, as_json: bool) -> No
 
             echo_json_line(ras_document(last))
             continue
-        for line in _lines(last):
+        for line in _describe_communicators(last):
             click.echo(line)
     if last is not None and last.names_a_rank:
         click.get_current_context().exit(1)
 
 
-def _lines(watched: RasWatch) -> Iterator[str]:
+def _describe_communicators(watched: RasWatch) -> Iterator[str]:
     from assay.units import counted
 
-    largest = max((one.size for one in watched.communicators), default=0)
+    largest = max((communicator.size for communicator in watched.communicators), default=0)
     count = counted(len(watched.communicators), "communicator")
     yield f"{watched.at_s:8.1f} s  {count}, the largest of {counted(largest, 'rank')}"
     for stall in watched.stalls:
@@ -57,5 +57,5 @@ def _stall(stall: RasStall) -> str:
 
 def _named(ranks: Sequence[RasRank]) -> str:
     more = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
-    named = ", ".join(f"{one.rank} ({one.host}, process {one.pid})" for one in ranks[:MOST_NAMED])
+    named = ", ".join(f"{rank.rank} ({rank.host}, process {rank.pid})" for rank in ranks[:MOST_NAMED])
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {named}{more}"
