@@ -179,8 +179,8 @@ def show_result(result: RunResult) -> None:
         console.print(note, markup=False, soft_wrap=True)
     if completed.look is not None:
         console.print(completed.look.words, markup=False, soft_wrap=True)
-    if found.gate is not None:
-        console.print(shown(found.gate.view()))
+    if result.gate is not None:
+        console.print(shown(result.gate.view()))
     session = completed.session
     console.print(f"\nStored in {printable(str(session.path))}", markup=False, soft_wrap=True)
     for line in _next_commands(completed):

@@ -38,8 +38,8 @@ def document(run_result: RunResult) -> dict[str, Any]:
         "slower": why_words.plain(run_result.primary, contents.sides, contents.margin),
         "scaling": [to_plain(curve) for curve in contents.curves],
         "requirements": [to_plain(requirement) for requirement in contents.requirements],
-        "doubts": [to_plain(doubt) for doubt in found.doubts],
-        **({} if found.gate is None else {"gate": found.gate.document()}),
+        "doubts": [to_plain(doubt) for doubt in run_result.doubts],
+        **({} if run_result.gate is None else {"gate": run_result.gate.document()}),
     }
 
 
