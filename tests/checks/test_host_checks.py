@@ -13,7 +13,7 @@ import pytest
 
 from assay import payload_files
 from assay.checks.check import Check
-from assay.checks.host import checks
+from assay.checks.examine import HOST, examine_host
 from assay.launch import programs
 from assay.records import Scalar
 from assay_payloads.keeping.file_tree import FileTree
@@ -51,7 +51,7 @@ def examine(host: Host) -> Callable[..., dict[str, Check]]:
         tools.output_of = host.said
         tree = FileTree(str(host.root))
         facts = {**dict(node_hardware.networks(tree)), **host_check.check(tree, tools)}
-        found = checks.examine({**PROBED, **facts, **but})
+        found = examine_host({**PROBED, **facts, **but})
         for check in found:
             assert bool(check.remedy) or check.state in ("ok", "unknown"), check
         assert len({check.name for check in found}) == len(found)
@@ -66,7 +66,7 @@ Examine = Callable[..., dict[str, Check]]
 def test_a_host_that_is_as_it_should_be_passes_every_check(examine: Examine) -> None:
     found = examine()
     assert {name: check for name, check in found.items() if check.state != "ok"} == {}
-    assert len(found) == len(checks.CHECKS)
+    assert len(found) == len(HOST)
     assert found["driver module"].evidence == f"nvidia {DRIVER}, open (/proc/driver/nvidia/version)"
     assert found["GPU to adapter"].evidence == "GPU0 → mlx5_0 (PIX); GPU1 → mlx5_1 (PIX), from sysfs"
     assert found["subnet manager"].evidence.endswith("ibhosts lists 2 hosts")
@@ -75,7 +75,7 @@ def test_a_host_that_is_as_it_should_be_passes_every_check(examine: Examine) -> 
 
 
 def test_a_host_that_was_not_looked_at_is_one_check_that_does_not_know() -> None:
-    assert [(check.name, check.state) for check in checks.examine({"host.error": "SyntaxError"})] == [
+    assert [(check.name, check.state) for check in examine_host({"host.error": "SyntaxError"})] == [
         ("host", "unknown")
     ]
 
@@ -85,7 +85,7 @@ def test_of_an_empty_tree_nothing_is_called_wrong(tmp_path: Path) -> None:
     tools = host_check.Tools()
     tools.output_of = lambda *_, **__: None
     facts = host_check.check(FileTree(str(tmp_path / "empty")), tools)
-    found = {check.name: check.state for check in checks.examine(facts)}
+    found = {check.name: check.state for check in examine_host(facts)}
     assert found.pop("fabric") == "ok"
     assert set(found.values()) == {"unknown"}
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay import payload_files
-from assay.checks import data
+from assay.checks import machine
 from assay.cli import assay
 from assay.launch import programs
 from assay.records import Scalar
@@ -51,21 +51,21 @@ def measured(directory: Path, code: Path, group: Path | None = None) -> dict[str
     ],
 )
 def test_a_speed_is_judged_by_all_of_its_rounds(at_least: float | None, state: str, words: str) -> None:
-    check = data.speed(TOLD, at_least)
+    check = machine.data_speed(TOLD, at_least)
     assert check.state == state
     assert words in check.evidence
 
 
 def test_two_rounds_decide_nothing() -> None:
-    check = data.speed({**TOLD, "data.rates": 2}, 1e9)
+    check = machine.data_speed({**TOLD, "data.rates": 2}, 1e9)
     assert check.state == "unknown"
     assert "too few rounds" in check.evidence
 
 
 def test_what_was_not_measured_has_no_speed() -> None:
-    assert data.speed({}, 1e9).state == "unknown"
-    assert data.speed({"data.error": "/data: No such file or directory"}, 1e9).state == "fail"
-    assert data.speed({"data.unmeasured": "the page cache keeps it"}, 1e9).state == "unknown"
+    assert machine.data_speed({}, 1e9).state == "unknown"
+    assert machine.data_speed({"data.error": "/data: No such file or directory"}, 1e9).state == "fail"
+    assert machine.data_speed({"data.unmeasured": "the page cache keeps it"}, 1e9).state == "unknown"
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_files_of_a_real_disk_are_read_once_and_past_the_page_cache(tmp_path: Pa
     assert facts["data.files"] == 2
     assert facts["data.read_bytes"] == 70 * 2**20 + 5 + 100_001, "each byte once"
     assert facts["data.page_cache"] in ("passed by O_DIRECT", "dropped before reading")
-    assert data.speed(facts, None).state == "ok"
+    assert machine.data_speed(facts, None).state == "ok"
 
 
 @pytest.mark.long
@@ -99,7 +99,7 @@ def test_a_disk_slower_than_a_round_has_a_speed_in_each(tmp_path: Path) -> None:
     low, rate = float(facts["data.rate_low"] or 0), float(facts["data.rate"] or 0)
     assert low > 0, facts
     assert 0.3 < rate / bytes_per_s < 3, facts
-    assert data.speed(facts, 1e8).state == "fail"
+    assert machine.data_speed(facts, 1e8).state == "fail"
 
 
 def test_a_directory_in_memory_is_refused_and_not_called_fast(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_directory_in_memory_is_refused_and_not_called_fast(tmp_path: Path) ->
     finally:
         (where / "file").unlink()
         where.rmdir()
-    assert data.speed(facts, 1.0).state == "unknown", facts
+    assert machine.data_speed(facts, 1.0).state == "unknown", facts
 
 
 @pytest.mark.parametrize("what", ["nothing", "too little", "no directory"])
@@ -126,7 +126,7 @@ def test_a_directory_that_tells_no_speed_says_why(tmp_path: Path, what: str) -> 
         (where / "file").write_bytes(b"x")
     facts = measured(where, tmp_path / "code")
     assert "data.rate" not in facts
-    assert data.speed(facts, None).state == ("unknown" if what == "too little" else "fail")
+    assert machine.data_speed(facts, None).state == ("unknown" if what == "too little" else "fail")
 
 
 def test_a_speed_without_data_or_without_a_unit_is_refused() -> None:

@@ -76,11 +76,13 @@ def doctor(
 
 def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:
     """The speed as measured here, or as each of several hosts measured it."""
-    from assay.checks import data
-    from assay.checks.side_by_side import each
+    from assay.checks import machine
+    from assay.checks.examine import worst_of_each
 
     tables = {name: table for name, table in facts.items() if isinstance(table, Mapping)}
-    return tuple(each(tables or {"here": facts}, lambda table: (data.speed(table, at_least),)))
+    return tuple(
+        worst_of_each(tables or {"here": facts}, lambda table: (machine.data_speed(table, at_least),))
+    )
 
 
 def _existing(directory: Path) -> Path:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from assay.checks.check import Check, Facts, State, number, text
-from assay.checks.host import virtual
+from assay.checks.host import kernel
 
 MOST_TOLD = 4
 _KIND = re.compile(r"pci\.(.+)\.kind")
@@ -110,7 +110,7 @@ def near_cpus(facts: Facts) -> Check | None:
     nodes = {gpu: number(facts, f"pci.{gpu}.numa_node") for gpu in gpus}
     known = {gpu: int(node) for gpu, node in nodes.items() if node is not None}
     remedy = "run the trial on cores of the GPU's NUMA node: numactl --cpunodebind, or the static CPU manager"
-    if virtual.is_virtual(facts):
+    if kernel.is_virtual(facts):
         remedy = (
             "openstack flavor set --property hw:pci_numa_affinity_policy=required --property hw:numa_nodes=N "
             "FLAVOR, as rendered by `assay cluster openstack`, and re-create the machine"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from assay.checks import examine as machine
 from assay.checks.check import Check, Facts, number, text
-from assay.checks.side_by_side import Hosts, each, placed_at
+from assay.checks.examine import Hosts, placed_at, worst_of_each
 
 BatchCheck = Callable[[Facts], Check]
 
@@ -64,4 +64,4 @@ def interpreter(facts: Facts) -> Check:
 
 def on_nodes(seen: Hosts) -> list[Check]:
     """Each check of a machine, with the worst node's result."""
-    return each(placed_at(seen, "node"), machine.examine_machine)
+    return worst_of_each(placed_at(seen, "node"), machine.examine_machine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.checks.check import Check, Facts, number, text
-from assay.checks.side_by_side import Hosts
+from assay.checks.examine import Hosts
 from assay.launch.batch import checks
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.checks import examine as machine
 from assay.checks.check import Check, number, text
-from assay.checks.side_by_side import Hosts, each, placed_at
+from assay.checks.examine import Hosts, placed_at, worst_of_each
 from assay.units import human_seconds
 
 MOST_OFFSET_S = 0.1  # the logs of several hosts are compared to tenths of a second
@@ -21,7 +21,12 @@ def examine(hosts: Hosts) -> tuple[Check, ...]:
     there = {host: facts for host, facts in hosts.items() if "ssh.error" not in facts}
     if not there:
         return (reachable(hosts),)
-    return (reachable(hosts), clocks(there), alike(there), *each(placed_at(there, "ssh"), machine.examine))
+    return (
+        reachable(hosts),
+        clocks(there),
+        alike(there),
+        *worst_of_each(placed_at(there, "ssh"), machine.examine),
+    )
 
 
 def reachable(hosts: Hosts) -> Check:
