@@ -35,16 +35,15 @@ from paired import in_turn, ratio
 
 from assay.errors import AssayError
 from assay.launch.frames import Frame, FrameReader
-from assay.launch.kubernetes import connection
+from assay.launch.kubernetes import client
 from assay.launch.kubernetes.client import JOBS, PODS, Cluster
 from assay.launch.kubernetes.job_state import is_over
-from assay.launch.kubernetes.kinds import KINDS
-from assay.launch.kubernetes.kinds.kind import ended_by_condition
+from assay.launch.kubernetes.kinds import KINDS, ended_by_condition
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import render
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.pod import CONTAINER
-from assay.launch.kubernetes.refusals import ApiError
+from assay.launch.kubernetes.wire import ApiError
 from assay.records import Handle, Job, Shape, Task
 
 FIRST = "print('first', flush=True)"
@@ -80,7 +79,7 @@ class Place:
 
     def cluster(self) -> Cluster:
         """The connection, which the launcher also uses."""
-        return connection.connect(None, self.namespace)
+        return client.connect(None, self.namespace)
 
 
 def job(code: str, workers: int = 1) -> Job:

@@ -30,8 +30,7 @@ from options import absent, parse
 
 from assay.cluster.sweep import Group, each_alone, pair_rounds
 from assay.errors import AssayError
-from assay.launch.kubernetes.client import CONFIG_MAPS, NODES, Cluster, Resource
-from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.client import CONFIG_MAPS, NODES, Cluster, Resource, connect
 from assay.launch.kubernetes.job_state import is_over
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.launcher import KubernetesLauncher

@@ -18,13 +18,12 @@ import kubernetes_cluster as cluster
 from assay.checks.check import Check
 from assay.cli import assay
 from assay.launch.kubernetes import rbac
-from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.connection import connect
-from assay.launch.kubernetes.doctor import access, places, room, settings
+from assay.launch.kubernetes.client import Object, connect
+from assay.launch.kubernetes.doctor import access, namespace_checks, node_checks
 from assay.launch.kubernetes.doctor.checks import CHECKS
 from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.manifests import as_yaml
-from assay.launch.kubernetes.openshift_detection import is_openshift
+from assay.launch.kubernetes.openshift import is_openshift
 from assay.launch.kubernetes.options import KubernetesSystem
 
 NOW = 1_800_000_000.0
@@ -42,14 +41,16 @@ def node(
     spec: Object | None = None,
     offers: dict[str, str] | None = None,
 ) -> Object:
-    info = dict.fromkeys(places.ALIKE, "same")
+    info = dict.fromkeys(node_checks.ALIKE, "same")
     ready = {"type": "Ready", "status": "True"}
     status = {"conditions": [ready], "allocatable": {"cpu": "64", **(offers or {})}, "nodeInfo": info}
     return {"metadata": {"name": name, "labels": labels or {}}, "spec": spec or {}, "status": status}
 
 
 def gpu_node(name: str, count: int = 8, labels: dict[str, str] | None = None) -> Object:
-    return node(name, {places.GPU_LABEL: "H100", **(labels or {})}, offers={"nvidia.com/gpu": str(count)})
+    return node(
+        name, {node_checks.GPU_LABEL: "H100", **(labels or {})}, offers={"nvidia.com/gpu": str(count)}
+    )
 
 
 def pod(
@@ -271,9 +272,9 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
     (access.account, {}, "ok", "default may neither read Secrets nor create pods", ""),
     (access.account, {"account_may": ["get secrets"]}, "warn", "may get secrets", "serviceAccountName"),
     (access.account, {"account": None}, "fail", "default does not exist", "create serviceaccount default"),
-    (room.quota, {}, "ok", "none in the namespace", ""),
+    (namespace_checks.quota, {}, "ok", "none in the namespace", ""),
     (
-        room.quota,
+        namespace_checks.quota,
         {
             "system": WITH_GPU,
             "admitted": admitted({"requests": GPU}),
@@ -284,7 +285,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "",
     ),
     (
-        room.quota,
+        namespace_checks.quota,
         {
             "system": WITH_GPU,
             "admitted": REFUSED,
@@ -295,14 +296,14 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "describe quota",
     ),
     (
-        room.quota,
+        namespace_checks.quota,
         {"admitted": REFUSED, "quotas": [quota({"requests.cpu": ("8", "0")})]},
         "fail",
         "requires requests.cpu",
         "request less",
     ),
     (
-        room.quota,
+        namespace_checks.quota,
         {
             "admitted": REFUSED,
             "system": system(resources={"pod": {"cpu": "2"}, "limit_cpu": False}),
@@ -313,7 +314,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "request less",
     ),
     (
-        room.quota,
+        namespace_checks.quota,
         {
             "admitted": admitted({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}}),
             "quotas": [quota({"limits.cpu": ("8", "0"), "requests.cpu": ("8", "0")})],
@@ -323,72 +324,84 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "",
     ),
     (
-        room.quota,
+        namespace_checks.quota,
         {"admitted": REFUSED, "quotas": [quota({"pods": ("4", "4")})]},
         "fail",
         "pods has 0 of 4 left",
         "describe quota",
     ),
-    (room.claims, {}, "ok", "mounts none", ""),
-    (room.claims, {"claims": {"data": None}}, "fail", "data does not exist", "kubectl -n bench"),
+    (namespace_checks.claims, {}, "ok", "mounts none", ""),
+    (namespace_checks.claims, {"claims": {"data": None}}, "fail", "data does not exist", "kubectl -n bench"),
     (
-        room.claims,
+        namespace_checks.claims,
         {"claims": {"data": claim("Pending")}},
         "warn",
         "Pending (storage class fast, which does not exist)",
         "describe pvc data",
     ),
-    (room.claims, {"claims": {"data": claim("Bound", None)}}, "ok", "ReadWriteMany", ""),
+    (namespace_checks.claims, {"claims": {"data": claim("Bound", None)}}, "ok", "ReadWriteMany", ""),
     (
-        room.claims,
+        namespace_checks.claims,
         {"claims": {"data": claim("Pending")}, "storage_classes": [LATE]},
         "ok",
         "data is provisioned when its first pod is created (storage class fast, WaitForFirstConsumer)",
         "",
     ),
     (
-        room.claims,
+        namespace_checks.claims,
         {"claims": {"data": made_by("spectrumscale.csi.ibm.com")}, "storage_classes": [LATE]},
         "ok",
         "provisioned by spectrumscale.csi.ibm.com, storage class fast",
         "",
     ),
-    (room.claims, {"claims": {"data": on_volume("gpfs-data")}}, "ok", "static volume gpfs-data", ""),
-    (room.dns, {}, "ok", "1 of 1 pods in kube-system", ""),
     (
-        room.dns,
+        namespace_checks.claims,
+        {"claims": {"data": on_volume("gpfs-data")}},
+        "ok",
+        "static volume gpfs-data",
+        "",
+    ),
+    (namespace_checks.dns, {}, "ok", "1 of 1 pods in kube-system", ""),
+    (
+        namespace_checks.dns,
         {"pods": [pod("n1", "dns-default-x", "openshift-dns", ready=False)]},
         "fail",
         "none of its 1 pods in openshift-dns is ready",
         "one worker",
     ),
-    (room.dns, {"pods": []}, "unknown", "no pod with a known name", ""),
-    (places.nodes, {}, "ok", "2 of 2", ""),
+    (namespace_checks.dns, {"pods": []}, "unknown", "no pod with a known name", ""),
+    (node_checks.usable_nodes, {}, "ok", "2 of 2", ""),
     (
-        places.nodes,
+        node_checks.usable_nodes,
         {"nodes": [node("n1", None, TAINT)]},
         "fail",
         "tainted nvidia.com/gpu:NoSchedule",
         "tolerations",
     ),
-    (places.nodes, {"nodes": [node("n1", None, TAINT)], "system": TOLERANT}, "ok", "1 of 1", ""),
-    (places.nodes, {"nodes": [node("n1", None, {"unschedulable": True})]}, "fail", "cordoned", "uncordon"),
+    (node_checks.usable_nodes, {"nodes": [node("n1", None, TAINT)], "system": TOLERANT}, "ok", "1 of 1", ""),
     (
-        places.nodes,
+        node_checks.usable_nodes,
+        {"nodes": [node("n1", None, {"unschedulable": True})]},
+        "fail",
+        "cordoned",
+        "uncordon",
+    ),
+    (
+        node_checks.usable_nodes,
         {"system": system(nodeSelector={"rack": "7"})},
         "fail",
         "without label rack=7",
         "nodeSelector",
     ),
     (
-        places.devices,
+        node_checks.devices,
         {"system": WITH_GPU},
         "fail",
         "1 requested for one accelerator, but no node has",
         "device plugin",
     ),
     (
-        places.devices,
+        node_checks.devices,
         {
             "system": WITH_GPU,
             "nodes": [gpu_node("n1"), gpu_node("n2")],
@@ -399,63 +412,69 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "",
     ),
     (
-        places.devices,
+        node_checks.devices,
         {"system": WITH_GPU, "nodes": [gpu_node("n1", 1)], "pods": [pod("n1", asks={"nvidia.com/gpu": "1"})]},
         "warn",
         "0 of 1 free",
         "wait",
     ),
     (
-        places.devices,
+        node_checks.devices,
         {"system": WITH_GPU, "nodes": [gpu_node("n1")], "pods": FORBIDDEN},
         "unknown",
         "8 on 1 nodes; free amount: not readable: this user may not list nodes",
         "",
     ),
     (
-        places.devices,
+        node_checks.devices,
         {"nodes": [node("n1", offers={"rdma/hca": "8"})]},
         "ok",
         "announced but not requested: rdma/hca",
         "",
     ),
     (
-        places.labels,
+        node_checks.labels,
         {"nodes": [node("n1", offers={"nvidia.com/gpu": "8"})]},
         "warn",
         "on n1",
         "GPU feature discovery",
     ),
-    (places.labels, {"nodes": [gpu_node("n1"), gpu_node("n2")]}, "ok", "H100 on 2", ""),
-    (places.alike, {}, "ok", "all 2: kernel same", ""),
+    (node_checks.labels, {"nodes": [gpu_node("n1"), gpu_node("n2")]}, "ok", "H100 on 2", ""),
+    (node_checks.alike, {}, "ok", "all 2: kernel same", ""),
     (
-        places.alike,
+        node_checks.alike,
         {"nodes": [gpu_node("n1"), gpu_node("n2", labels={"nvidia.com/cuda.driver-version.full": "580.1"})]},
         "warn",
         "nvidia.com/cuda.driver-version.full: none on 1, 580.1 on 1",
         "nodeSelector",
     ),
-    (settings.cpu_manager, {}, "ok", "none with topology manager none on 1", ""),
+    (node_checks.cpu_manager, {}, "ok", "none with topology manager none on 1", ""),
     (
-        settings.cpu_manager,
+        node_checks.cpu_manager,
         {"system": PINNED},
         "fail",
         "pin_cpus requests exclusive CPUs",
         "cpuManagerPolicy: static",
     ),
-    (settings.cpu_manager, {"system": PINNED, "kubelets": {"n1": STATIC}}, "ok", "static with topology", ""),
     (
-        settings.cpu_manager,
+        node_checks.cpu_manager,
+        {"system": PINNED, "kubelets": {"n1": STATIC}},
+        "ok",
+        "static with topology",
+        "",
+    ),
+    (
+        node_checks.cpu_manager,
         {"kubelets": ReadFailure("get nodes/proxy", "", forbidden=True)},
         "unknown",
         "this user may not get nodes/proxy",
         "ask an administrator to run: kubectl get --raw",
     ),
-    (settings.server_clock, {}, "ok", "between -0.4 and +0.6 s", ""),
-    (settings.server_clock, {"server_ahead_s": (7.2, 8.2)}, "warn", "+7.2 and +8.2 s ahead", "chronyc"),
-    (settings.node_clocks, {}, "ok", "last reports 4.0 to 4.0 s ago", ""),
-    (settings.node_clocks, {"read_at": NOW - 60}, "warn", "n1 is at least", "chronyc"),
-    (settings.node_clocks, {"read_at": NOW + 300}, "warn", "last reported 304 s ago", "chronyc"),
+    (node_checks.server_clock, {}, "ok", "between -0.4 and +0.6 s", ""),
+    (node_checks.server_clock, {"server_ahead_s": (7.2, 8.2)}, "warn", "+7.2 and +8.2 s ahead", "chronyc"),
+    (node_checks.node_clocks, {}, "ok", "last reports 4.0 to 4.0 s ago", ""),
+    (node_checks.node_clocks, {"read_at": NOW - 60}, "warn", "n1 is at least", "chronyc"),
+    (node_checks.node_clocks, {"read_at": NOW + 300}, "warn", "last reported 304 s ago", "chronyc"),
 ]
 
 
@@ -667,7 +686,7 @@ def test_deep_tells_what_only_a_pod_can_and_leaves_nothing(
     assert checks["pod's clock"].state == "ok"
     assert checks["/dev/shm"].state == "ok"
     # no registry: it never comes
-    monkeypatch.setattr("assay.launch.kubernetes.doctor.pod.START_WITHIN_S", 40.0)
+    monkeypatch.setattr("assay.launch.kubernetes.doctor.smoke.START_WITHIN_S", 40.0)
     _, refused = as_account.doctor("--deep", runAsUser=1000, image="assay-test/none:1")
     assert refused["test pod"].state == "fail"
     assert "image" in refused["test pod"].evidence

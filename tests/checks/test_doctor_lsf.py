@@ -12,7 +12,7 @@ from assay.cluster.sweep import keep_off_method, member_list
 from assay.errors import InputError
 from assay.launch.lsf.doctor import examine
 from assay.launch.lsf.options import LsfSystem
-from assay.launch.nodes import Member
+from assay.launch.platform import Member
 from batch_doctor_contract import JOB_RAN, BatchChecksContract, BatchDoctorContract, Facts
 from lsf_cluster import HOSTS, down, lsf_commands  # noqa: F401  (a fixture)
 from lsf_stand_in import Cluster

@@ -17,11 +17,11 @@ from assay.cluster.sweep import member_list
 from assay.errors import InputError
 from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.client import Object
-from assay.launch.kubernetes.doctor.places import away
+from assay.launch.kubernetes.doctor.node_checks import away
 from assay.launch.kubernetes.manifests import as_yaml
-from assay.launch.kubernetes.members import is_ours, suits, use
+from assay.launch.kubernetes.nodes import is_ours, suits, use
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.nodes import Member
+from assay.launch.platform import Member
 from assay.launch.slurm.options import SlurmSystem
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 

@@ -19,7 +19,7 @@ from assay.cluster.components.component import Platform
 from assay.cluster.prepare import missing_settings
 from assay.errors import InputError
 from assay.launch.kubernetes import client
-from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.client import connect
 from assay.monitor import rules
 from assay.monitor.dashboards import CONSOLE_LABEL, CONSOLE_NAMESPACE, dashboards
 from prepared_parts import part, preparation, run

@@ -20,9 +20,9 @@ from assay.cluster.components.objects import THE_SERVERS
 from assay.cluster.components.pods import Pods
 from assay.errors import InputError
 from assay.launch.kubernetes import client, openshift, pod_security
-from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.client import connect
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError
+from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError
 
 OBJECTS = ["Namespace", "ServiceAccount", "SecurityContextConstraints", "Role", "RoleBinding"]
 

@@ -28,7 +28,7 @@ from assay.cluster.components.objects import THE_SERVERS
 from assay.cluster.components.requirements import check, check_all
 from assay.errors import InputError
 from assay.launch.kubernetes import client
-from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.client import connect
 from made_kinds import DEFAULTING, Defaulting, Unheard
 from prepared_parts import everything, preparation, run, systems_file
 

@@ -12,7 +12,7 @@ from assay.cluster import prepare
 from assay.cluster.components import Preparation
 from assay.cluster.components.requirements import check_all
 from assay.launch.kubernetes import client
-from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.client import connect
 from prepared_parts import preparation
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]

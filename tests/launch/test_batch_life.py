@@ -15,7 +15,7 @@ from assay.launch.batch import job_state, life
 from assay.launch.batch.life import LAST_WORD_S, Life, QueueAnswer
 from assay.launch.batch.queue import QueuedJob, QueueSilentError
 from assay.launch.batch.shared_directory import OVERDUE_S, SharedJobDirectory
-from assay.launch.slurm.states import SlurmJob
+from assay.launch.slurm.commands import SlurmJob
 from assay.records import JobState
 
 LOOK_EVERY_S = 0.1

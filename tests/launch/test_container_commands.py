@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from assay import launch
 from assay.errors import InputError
-from assay.launch.podman import refusals
+from assay.launch.podman import engine
 from assay.launch.podman.options import ContainerSystem
 from assay.records import Shape
 from assay.shell import CompletedCommand
@@ -101,4 +101,4 @@ def test_what_can_not_be_meant_is_refused(wrong: dict[str, object], said: str) -
 )
 def test_words_of_engines_that_can_not_run_here_have_their_remedies(words: str, remedy: str) -> None:
     answer = CompletedCommand(("docker", "run"), 125, "", f"{words}\n", 0.1)
-    assert remedy in str(refusals.why(answer, SYSTEM, "pytorch:1"))
+    assert remedy in str(engine.refusal_of(answer, SYSTEM, "pytorch:1"))

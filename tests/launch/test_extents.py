@@ -17,7 +17,7 @@ from assay.cli.progress import ProgressLines
 from assay.errors import EXIT_ENVIRONMENT, InterruptedRun, LaunchError, PlatformError
 from assay.launch.launcher import JobRefusedError
 from assay.launch.local.launcher import LocalLauncher
-from assay.launch.slurm.refusals import extent_of as refused_by_slurm
+from assay.launch.slurm.commands import extent_of as refused_by_slurm
 from assay.records import Extent, Handle, Job, JobState, JobStatus, RankExit, Run, RunState, Task
 from assay.run.drive import CompletedSession, run_suite
 from assay.run.extents import extent_of, narrowed, within

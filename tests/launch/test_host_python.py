@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from assay.errors import InputError
-from assay.launch.host_python import host_python
+from assay.launch.job_spec import host_python
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.podman.launcher import PodmanLauncher

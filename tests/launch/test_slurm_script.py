@@ -13,9 +13,9 @@ from assay.errors import InputError
 from assay.launch.batch.job_state import unreported_status
 from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.shared_directory import SharedJobDirectory
+from assay.launch.slurm.commands import Slurm, SlurmJob
 from assay.launch.slurm.launcher import SlurmLauncher
 from assay.launch.slurm.options import SlurmSystem
-from assay.launch.slurm.states import Slurm, SlurmJob
 from assay.records import JobState
 from batch_script_contract import BatchScriptContract
 from launcher_contract import job, python

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from assay import launch
 from assay.errors import InputError
-from assay.launch.ssh import refusals
+from assay.launch.ssh import connection
 from assay.launch.ssh.connection import Connection
 from assay.launch.ssh.options import SshSystem
 from assay.records import Shape
@@ -92,13 +92,13 @@ def test_hosts_are_written_as_after_ssh(host: str) -> None:
     ],
 )
 def test_each_of_sshs_words_has_its_remedy(stderr: str, remedy: str) -> None:
-    assert remedy in refusals.unreachable("a", stderr)
+    assert remedy in connection.unreachable("a", stderr)
 
 
 def test_a_host_that_does_not_answer_is_told_by_what_it_lacks() -> None:
     absent = CompletedCommand(("ssh",), 127, "", "bash: line 1: python3: command not found", 0.1)
-    assert "set `python`" in refusals.no_answer("a", "python3", absent)
+    assert "set `python`" in connection.no_answer("a", "python3", absent)
     old = CompletedCommand(("ssh",), 1, "", "SyntaxError: invalid syntax", 0.1)
-    assert "must be Python 3.9 or newer" in refusals.no_answer("a", "python3", old)
-    assert "set the system's `directory`" in refusals.refused("a", "/x: Disk quota exceeded")
-    assert "may write to" in refusals.refused("a", "/x: Permission denied")
+    assert "must be Python 3.9 or newer" in connection.no_answer("a", "python3", old)
+    assert "set the system's `directory`" in connection.refused("a", "/x: Disk quota exceeded")
+    assert "may write to" in connection.refused("a", "/x: Permission denied")

@@ -36,7 +36,7 @@ def down() -> Iterator[None]:
     (pid_file,) = (value.strip() for key, _, value in config if key.strip() == "SlurmctldPidFile")
     controller = int(Path(pid_file).read_text())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("assay.launch.slurm.states.ASK_TIMEOUT_S", 1.0)
+        patch.setattr("assay.launch.slurm.commands.ASK_TIMEOUT_S", 1.0)
         os.kill(controller, signal.SIGSTOP)
         try:
             yield

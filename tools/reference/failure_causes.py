@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from page_text import spoken, table
 
 from assay.launch.kubernetes.causes import RULES, Rule
+from assay.launch.lsf import commands as lsf
 from assay.launch.lsf import commands as lsf_commands
-from assay.launch.lsf import refusals as lsf
-from assay.launch.podman import refusals as podman
+from assay.launch.podman import engine as podman
 from assay.launch.podman.options import ContainerSystem
-from assay.launch.slurm import refusals as slurm
-from assay.launch.slurm.states import PENDING_REMEDIES
-from assay.launch.ssh import refusals as ssh
+from assay.launch.slurm import commands as slurm
+from assay.launch.slurm.commands import PENDING_REMEDIES
+from assay.launch.ssh import connection as ssh
 from assay.records import Extent
 
 LAUNCHERS = "../how-to/launchers"

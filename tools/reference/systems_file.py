@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from assay.launch import SYSTEM_MODELS
 from assay.launch.kubernetes import options as kubernetes
-from assay.launch.kubernetes.volumes import Volume
+from assay.launch.kubernetes.options import Volume
 
 NESTED = {
     model.__name__: model

@@ -15,6 +15,9 @@ SHM_BYTES, SHM_BYTES_PER_GPU = GIB, GIB // 8
 READ_WITHOUT_SYSTEM_CALL = {"tsc", "kvm-clock", "arch_sys_counter", "timebase", "hyperv_clocksource_tsc_page"}
 SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"}
 CLOCK_FILE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+_DATA = "data"
+_FEWEST_ROUNDS = 3  # needed for a verdict
+_MEASURE_MORE = "for a more precise measurement, use assay run with the workload `disk`"
 
 
 def cores(facts: Facts) -> Check:
@@ -201,11 +204,6 @@ def surroundings(facts: Facts) -> Check:
         return Check("surroundings", "unknown", f"{inside}; can't tell whether the machine is virtual")
     machine = "no hypervisor" if under == "none" else f"virtual machine ({under})"
     return Check("surroundings", "ok", f"{machine}, {inside}")
-
-
-_DATA = "data"
-_FEWEST_ROUNDS = 3  # needed for a verdict
-_MEASURE_MORE = "for a more precise measurement, use assay run with the workload `disk`"
 
 
 def data_speed(facts: Facts, at_least: float | None) -> Check:

@@ -19,7 +19,7 @@ from assay.questions.systems import system_named
 from assay.units import fraction, margin_of
 
 if TYPE_CHECKING:
-    from assay.launch.keep_off import KeepOffMethod
+    from assay.launch.platform import KeepOffMethod
     from assay.questions.sweep import SweepResult
 
 _MOST_COMMANDS = 8  # of each kind that the terminal shows

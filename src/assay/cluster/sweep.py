@@ -21,9 +21,7 @@ from pydantic import BaseModel
 
 from assay import launch
 from assay.errors import InputError
-from assay.launch.keep_off import KeepOffMethod, Losses
-from assay.launch.nodes import Member, NodeQuery
-from assay.launch.platform import NodeAccess
+from assay.launch.platform import KeepOffMethod, Losses, Member, NodeAccess, NodeQuery
 
 NODES, PAIRS, RINGS = "sweep-nodes", "sweep-pairs", "sweep-rings"  # the suites' names
 GROUPS_FILE = "groups.json"  # file of a session: node → what it shares with others

@@ -8,17 +8,19 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from assay.errors import LaunchError
+from assay.errors import InputError, LaunchError
 from assay.inputs import json_value, naming
 from assay.launch import processes
 from assay.launch.launcher import JobLostError
-from assay.launch.outputs import CHUNK_BYTES
 from assay.records import JobState, JobStatus, NodeCounts, Output, RankExit, StreamEnd
+from assay.units import counted
+from assay_payloads.keeping.relay import Stamp, no_files, stamps
 
 _FORK_REFUSED = ("BlockingIOError: [Errno 11]", "RuntimeError: can't start new thread")
+CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -289,3 +291,46 @@ def _read(path: Path) -> dict[str, Any] | None:
         return None
     value: dict[str, Any] = json_value(path, text)
     return value
+
+
+def check_output_name(name: str) -> None:
+    """Raise InputError for a file name or glob that leads out of the working directory."""
+    path = PurePath(name)
+    if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
+        raise InputError(
+            f"{name!r} is not a file below the working directory; write a relative path without .."
+        )
+
+
+def written_outputs(
+    directory: Path, patterns: Sequence[str], before: Mapping[str, Stamp], limit_bytes: int
+) -> Iterator[Output]:
+    """The matching files that changed since `before`, in parts of at most 1 MiB.
+
+    Raises LaunchError if they are larger than `limit_bytes` together or a name is not a valid file name,
+    before any part is yielded, and if one can't be read.
+    """
+    if problem := no_files(directory, patterns):
+        raise LaunchError(f"outputs: {problem}")
+    changed = stamps(directory, patterns, before)
+    total = sum(size for _, size, _ in changed.values())
+    if total > limit_bytes:
+        largest = max(changed, key=lambda name: changed[name][1])
+        raise LaunchError(
+            f"outputs: {total} bytes in {counted(len(changed), 'file')} of {directory}, the largest "
+            f"{largest}; at most {limit_bytes} are kept: list fewer files, or write large ones to another "
+            "disk"
+        )
+    for name in changed:
+        try:
+            yield from _parts(name, directory / name)
+        except OSError as error:
+            raise LaunchError(f"outputs: can't read {directory / name}: {error.strerror}") from error
+
+
+def _parts(name: str, path: Path) -> Iterator[Output]:
+    with naming(path), path.open("rb") as file:
+        data = file.read(CHUNK_BYTES)
+        yield Output(name, data)
+        while data := file.read(CHUNK_BYTES):
+            yield Output(name, data)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from assay import secret_reference, units
 from assay.errors import InputError, OptionsError, Problem
-from assay.launch import outputs
+from assay.launch import job_directory
 from assay.records import Job, SecretReference
 from assay.secret_reference import EnvironmentValue
 from assay_payloads.keeping.relay import Stamp
@@ -27,6 +29,22 @@ OWN_VARIABLES = frozenset({
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK",
     "MASTER_ADDR", "MASTER_PORT", "ASSAY_TOKEN", "ASSAY_SEED",
 })  # fmt: skip
+Grace = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
+GRACE_HELP = "Time between asking a trial to end and killing it: seconds, or like 10s, 1min."
+ENV_HELP = (
+    "Variables added to the environment of every trial: text, or where to find the value when the trial "
+    "is submitted (the value is stored nowhere): {from_env: NAME}, {from_file: PATH}, "
+    "{from_kubernetes_secret: {name: …, key: …}}."
+)
+PIN_HELP = "Give each rank its own cores: contiguous, disjoint, and the same number for each."
+_OTHER_SOURCE = {
+    False: "this launcher can't read Secrets of a cluster; write {from_env: NAME} or {from_file: PATH}",
+    True: "a value from this machine would be written into an object of the cluster; store it in a Secret "
+    "(kubectl create secret generic NAME --from-file=KEY=FILE) and write "
+    "{from_kubernetes_secret: {name: NAME, key: KEY}}",
+}
+HOST_PYTHON: Final = "host"
+HOST_PYTHON_HELP: Final = "host: the interpreter that runs Assay, mounted read-only at the same path"
 
 
 def check_env(env: Mapping[str, EnvironmentValue]) -> Mapping[str, EnvironmentValue]:
@@ -41,14 +59,6 @@ def check_env(env: Mapping[str, EnvironmentValue]) -> Mapping[str, EnvironmentVa
 
 # Options that mean the same on every system
 Env = Annotated[dict[str, EnvironmentValue], AfterValidator(check_env)]
-Grace = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
-GRACE_HELP = "Time between asking a trial to end and killing it: seconds, or like 10s, 1min."
-ENV_HELP = (
-    "Variables added to the environment of every trial: text, or where to find the value when the trial "
-    "is submitted (the value is stored nowhere): {from_env: NAME}, {from_file: PATH}, "
-    "{from_kubernetes_secret: {name: …, key: …}}."
-)
-PIN_HELP = "Give each rank its own cores: contiguous, disjoint, and the same number for each."
 
 
 def check_task(job: Job, env: Mapping[str, EnvironmentValue], *, in_cluster: bool = False) -> None:
@@ -66,17 +76,9 @@ def check_task(job: Job, env: Mapping[str, EnvironmentValue], *, in_cluster: boo
     except ValueError as error:
         raise InputError(f"{job.trial_id}: env: {error}") from error
     for name in (*(file.name for file in job.task.files), *job.task.outputs):
-        outputs.check_name(name)
+        job_directory.check_output_name(name)
     if job.task.cwd is not None and not Path(job.task.cwd).is_absolute():
         raise InputError(f"{job.trial_id}: cwd: found {job.task.cwd!r}; expected an absolute path")
-
-
-_OTHER_SOURCE = {
-    False: "this launcher can't read Secrets of a cluster; write {from_env: NAME} or {from_file: PATH}",
-    True: "a value from this machine would be written into an object of the cluster; store it in a Secret "
-    "(kubectl create secret generic NAME --from-file=KEY=FILE) and write "
-    "{from_kubernetes_secret: {name: NAME, key: KEY}}",
-}
 
 
 def variables(job: Job, env: Mapping[str, EnvironmentValue]) -> dict[str, str]:
@@ -200,3 +202,40 @@ def write_variables(values: Mapping[str, str], directory: Path) -> None:
     descriptor = os.open(directory / VARIABLES, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         json.dump(values, file)
+
+
+@dataclass(frozen=True)
+class HostPython:
+    """An interpreter and the directories that it needs; absolute, and none inside another."""
+
+    executable: str
+    directories: tuple[str, ...]
+
+
+def host_python() -> HostPython:
+    """The interpreter that runs this code, with its environment and the installation that it was made from.
+
+    Its directories are mounted read-only for the trials at their own paths, so that a container or a pod runs
+    the same Python, torch, and libraries as a trial outside it. The C library is still the image's.
+
+    Raises InputError if its links lead out of both: then Assay can't tell what it needs.
+    """
+    places = sorted({Path(sys.prefix), Path(sys.base_prefix)})
+    outer = [place for place in places if not any(place.is_relative_to(p) for p in places if p != place)]
+    for link in _links(Path(sys.executable)):
+        if not any(link.is_relative_to(place) for place in outer):
+            message = (
+                f"{HOST_PYTHON}: {sys.executable} is a link to {link}, outside "
+                f"{' and '.join(map(str, outer))}: "
+                "set an interpreter, and list its directories under volumes"
+            )
+            raise OptionsError([Problem("python", message)])
+    return HostPython(sys.executable, tuple(map(str, outer)))
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """The path, and each path that it links to."""
+    yield path
+    while path.is_symlink():
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+        yield path

@@ -5,20 +5,21 @@ Its functions import what they need when they are called, so that an unused plat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from assay.checks.check import Check
-from assay.launch.keep_off import KeepOffMethod, Losses
+from assay.errors import InputError
 from assay.launch.launcher import Launcher
-from assay.launch.nodes import Binding, Member, NodeQuery
 from assay.records import Scalar
 
 Options = TypeVar("Options", bound=BaseModel)
+Losses = Mapping[str, float]
+"""What a node is slow at → its speed relative to similar nodes, below 1."""
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,89 @@ class Platform(Generic[Options]):
     launcher: Callable[[Options, Path], Launcher]
     doctor: Callable[[Options, DoctorRequest], Examination]
     nodes: NodeAccess[Options] | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """One node.
+
+    name    as the system's launcher binds jobs to it
+    away    why no job can start there now, as text; "" if one can
+    used    what keeps it from being idle, as text; "" if nothing does, or if that was not requested
+    shared  what it has in common with others, by label: its rack, its zone, its switch
+    """
+
+    name: str
+    away: str = ""
+    used: str = ""
+    shared: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NodeQuery:
+    """Which nodes to list, and what to find out about each.
+
+    named  only these, as the user wrote them; empty: all
+    idle   find out what uses each node
+    by     label of what nodes share, to look up; "": none
+    """
+
+    named: Sequence[str] = ()
+    idle: bool = False
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The option of a system that names the nodes of its jobs.
+
+    joined_by  separator of the names if the option is one string; None if it is a list
+    without    options that change their meaning once a system has other nodes
+    """
+
+    option: str
+    joined_by: str | None = None
+    without: tuple[str, ...] = ()
+
+    def bind(self, definition: Mapping[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
+        """The definition of the same system with these nodes only."""
+        own = {key: value for key, value in definition.items() if key not in self.without}
+        return {**own, self.option: [*nodes] if self.joined_by is None else self.joined_by.join(nodes)}
+
+    def nodes(self, definition: Mapping[str, Any]) -> tuple[str, ...]:
+        """The nodes that a definition was bound to. Raises KeyError if it was not bound."""
+        named = definition[self.option]
+        return tuple(named) if self.joined_by is None else tuple(named.split(self.joined_by))
+
+
+def chosen(there: Collection[str], named: Sequence[str]) -> list[str]:
+    """The named nodes; all nodes if none is named. Raises InputError for a name that no node has."""
+    if unknown := [name for name in named if name not in there]:
+        few = ", ".join(sorted(there)[:8]) + (f" and {len(there) - 8} more" if len(there) > 8 else "")
+        raise InputError(f"--nodes: the system has no node {', '.join(unknown)}; it has {few}")
+    return [name for name in there if not named or name in named]
+
+
+@dataclass(frozen=True)
+class KeepOffMethod:
+    """One way to keep jobs off nodes.
+
+    form   the name by which the user requests it
+    does   what it does, as text
+    apply  commands, one per node, that a shell takes unchanged
+    undo   the commands that undo them, in the same order
+    """
+
+    form: str
+    does: str
+    apply: tuple[str, ...]
+    undo: tuple[str, ...] = ()
+
+
+def reason(losses: Losses) -> str:
+    """Why jobs are kept off, as text that a platform shows with the node.
+
+    >>> reason({"matmul": 0.663, "allreduce": 0.5})
+    'assay: matmul at 0.66, allreduce at 0.50 of similar nodes'
+    """
+    return f"assay: {', '.join(f'{what} at {ratio:.2f}' for what, ratio in losses.items())} of similar nodes"

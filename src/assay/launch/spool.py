@@ -16,7 +16,7 @@ from pathlib import Path
 
 from assay import payload_files
 from assay.errors import AssayError, InputError, LaunchError, PlatformError
-from assay.launch import job_spec, outputs
+from assay.launch import job_directory, job_spec
 from assay.launch.job_directory import JobDirectory, leave_only
 from assay.records import Job, JobStatus, Output
 from assay.secret_reference import EnvironmentValue
@@ -88,10 +88,10 @@ class Spool:
     def fetch(self, token: str, patterns: Sequence[str]) -> Iterator[Output]:
         """Files from the directory that the ranks ran in; at most 1 GiB per job."""
         for pattern in patterns:
-            outputs.check_name(pattern)
+            job_directory.check_output_name(pattern)
         spec = self.job(token).spec()
         before = {name: tuple(stamp) for name, stamp in spec["files_before"].items()}
-        return outputs.written(Path(spec["cwd"]), patterns, before, OUTPUT_LIMIT_BYTES)
+        return job_directory.written_outputs(Path(spec["cwd"]), patterns, before, OUTPUT_LIMIT_BYTES)
 
     def remove(self, token: str, status: Callable[[], JobStatus]) -> None:
         """Remove the job's directory. Raises LaunchError for a job that is still running."""
@@ -168,7 +168,7 @@ def follow(
             over = True  # known before the check, so that the last check misses nothing
         has_output = behind = False
         for output in job.new_bytes(taken):
-            has_output, behind = True, behind or len(output.data) == outputs.CHUNK_BYTES
+            has_output, behind = True, behind or len(output.data) == job_directory.CHUNK_BYTES
             yield output
         if not has_output:
             yield None

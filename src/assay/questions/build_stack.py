@@ -182,12 +182,16 @@ def render_build(
 
 def _resources(requests: Mapping[str, str] | None, limits: Mapping[str, str]) -> BuildResources:
     """What a build gets: a limit without a request is the request, too, as in Kubernetes."""
-    from assay.launch.kubernetes import quantities
+    from assay.launch.kubernetes import fields
     from assay.stacks.build_objects import DEFAULT_REQUESTS, BuildResources
 
     requested = {**DEFAULT_REQUESTS, **limits, **(requests or {})}
     resources = BuildResources(_quantities("--request", requested), _quantities("--limit", limits))
-    above = [name for name in limits if quantities.number(requested[name]) > quantities.number(limits[name])]
+    above = [
+        name
+        for name in limits
+        if fields.quantity_number(requested[name]) > fields.quantity_number(limits[name])
+    ]
     if above:
         what = "{0}={1} is more than --limit {0}={2}"
         raise InputError(
@@ -198,12 +202,14 @@ def _resources(requests: Mapping[str, str] | None, limits: Mapping[str, str]) ->
 
 def _quantities(option: str, amounts: Mapping[str, str]) -> dict[str, str]:
     """The same. Raises InputError if one is not a quantity or its name not that of a resource."""
-    from assay.launch.kubernetes import quantities
+    from assay.launch.kubernetes import fields
 
     problems = []
     for name, amount in amounts.items():
         try:
-            usable = bool(_RESOURCE.fullmatch(name)) and quantities.number(quantities.read(amount)) > 0
+            usable = (
+                bool(_RESOURCE.fullmatch(name)) and fields.quantity_number(fields.check_quantity(amount)) > 0
+            )
         except ValueError:
             usable = False
         if not usable:

@@ -66,7 +66,7 @@ def _objects(
         SYSTEMS_FILE,
         ScheduledSuite,
     )
-    from assay.launch.kubernetes.connection import connect
+    from assay.launch.kubernetes.client import connect
     from assay.launch.kubernetes.options import KubernetesSystem
 
     options = request.system.options

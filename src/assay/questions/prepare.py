@@ -38,7 +38,7 @@ class ClusterPreparation:
     @cached_property
     def cluster(self) -> Cluster:
         """The connection. Raises PlatformError if it does not answer."""
-        from assay.launch.kubernetes.connection import connect
+        from assay.launch.kubernetes.client import connect
 
         return connect(self.preparation.target.system.context, self.preparation.target.namespace)
 
@@ -170,8 +170,8 @@ def _completed(
 def _target(system: KubernetesSystem, platform: Platform | None) -> PreparationTarget:
     """The cluster is asked only for what is not stated here."""
     from assay.cluster.components.component import PreparationTarget
-    from assay.launch.kubernetes.connection import connect
-    from assay.launch.kubernetes.openshift_detection import is_openshift
+    from assay.launch.kubernetes.client import connect
+    from assay.launch.kubernetes.openshift import is_openshift
 
     namespace = system.namespace or connect(system.context).namespace
     if platform is None:

@@ -48,7 +48,7 @@ def rbac(system: str | None = None, *, systems: File = None, doctor: bool = Fals
     Raises InputError if there is no such system, or no kubeconfig states its namespace.
     """
     from assay.launch.kubernetes import rbac as rights
-    from assay.launch.kubernetes.connection import connect
+    from assay.launch.kubernetes.client import connect
 
     chosen = kubernetes_options(system, systems)
     namespace = chosen.namespace or connect(chosen.context).namespace

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.analyse.sweeps.verdicts import SweepVerdicts
-    from assay.launch.keep_off import KeepOffMethod
+    from assay.launch.platform import KeepOffMethod
     from assay.run.progress import Tell
     from assay.suite.model import System
 

@@ -19,7 +19,7 @@ from assay.questions.evidence import RunSet, reindex, run_sets
 if TYPE_CHECKING:
     from assay.analyse.sweeps.figures import Figures, SweepFigure, SweepSession
     from assay.cluster.sweep import Group
-    from assay.launch.nodes import Member
+    from assay.launch.platform import Member
     from assay.records import Metric, Result, Run
     from assay.run.drive import CompletedSession
     from assay.run.progress import Tell

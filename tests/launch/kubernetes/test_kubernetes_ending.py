@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from assay.errors import LaunchError
-from assay.launch.kubernetes import ending, leftovers
+from assay.launch.kubernetes import removal
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Listing, Resource
-from assay.launch.kubernetes.ending import end
-from assay.launch.kubernetes.finalizers import what_stays
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.order import LABEL_TOKEN
-from assay.launch.kubernetes.refusals import ApiUnreachableError
+from assay.launch.kubernetes.removal import end_job, what_stays
+from assay.launch.kubernetes.wire import ApiUnreachableError
 
 HOLD = ["example.com/hold"]
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -52,15 +51,15 @@ class HeldCluster:
 
 
 def ended(job: dict[str, Any] | None, *pods: dict[str, Any]) -> None:
-    end(HeldCluster(job, *pods), KINDS["job"], TOKEN, pods=len(pods), grace_s=0.1)  # type: ignore[arg-type]
+    end_job(HeldCluster(job, *pods), KINDS["job"], TOKEN, pods=len(pods), grace_s=0.1)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ending, "END_SLACK_S", 0.2)
-    monkeypatch.setattr(leftovers, "END_S", 0.2)
-    monkeypatch.setattr(leftovers, "VANISH_S", 0.2)
-    monkeypatch.setattr(leftovers, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(removal, "END_SLACK_S", 0.2)
+    monkeypatch.setattr(removal, "END_S", 0.2)
+    monkeypatch.setattr(removal, "VANISH_S", 0.2)
+    monkeypatch.setattr(removal, "LOOK_EVERY_S", 0.05)
 
 
 UNREACHABLE = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
@@ -103,7 +102,7 @@ def test_cleaning_names_what_finalizers_keep_at_once_and_no_node_is_blamed(tmp_p
     pod = thing("p-0", *HOLD, status={"phase": "Succeeded"})
     cluster = HeldCluster(None, pod)
     cluster.config_maps = [thing("map", *HOLD)]
-    [left] = leftovers.leftovers(cluster)  # type: ignore[arg-type]
+    [left] = removal.leftovers(cluster)  # type: ignore[arg-type]
     assert left.what == tuple(
         f"{it} (deleted, kept by example.com/hold)" for it in ("configmap map", "pod p-0")
     )
@@ -112,4 +111,4 @@ def test_cleaning_names_what_finalizers_keep_at_once_and_no_node_is_blamed(tmp_p
         LaunchError,
         match=r"kept by finalizers: configmap map \(example.com/hold\), pod p-0 \(example.com/hold\)",
     ):
-        leftovers.discard(cluster, [TOKEN], 0.1)  # type: ignore[arg-type]
+        removal.discard(cluster, [TOKEN], 0.1)  # type: ignore[arg-type]

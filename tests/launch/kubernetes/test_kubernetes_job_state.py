@@ -15,11 +15,13 @@ from assay.launch.kubernetes.job_state import (
     is_out_of_reach,
     is_over,
     outcome,
+    unreachable,
     was_restarted,
 )
 from assay.launch.kubernetes.kinds import Ending
 from assay.launch.kubernetes.payload import PROGRAM_DIR
-from assay.launch.kubernetes.refusals import (
+from assay.launch.kubernetes.pod_status import moment, phase_times
+from assay.launch.kubernetes.wire import (
     ApiError,
     ConflictError,
     LoginError,
@@ -27,9 +29,7 @@ from assay.launch.kubernetes.refusals import (
     WatchExpiredError,
     refusal,
 )
-from assay.launch.kubernetes.refusals import extent_of as refused_extent
-from assay.launch.kubernetes.times import moment, split
-from assay.launch.kubernetes.unreachable import unreachable
+from assay.launch.kubernetes.wire import extent_of as refused_extent
 from assay.records import Extent, JobState
 
 SUCCESS = {"exit_code": 0, "signal": None, "first": False}
@@ -237,8 +237,8 @@ def test_a_pods_time_is_split_into_queue_pull_and_start() -> None:
         {**about, "reason": "Pulled", "firstTimestamp": "2026-01-01T00:00:35Z", "message": "pulled in 30 s"},
     ]
     ranks_at = 1767225600.0 + 36.5
-    assert split(one, events, ranks_at) == {"queue_s": 4.0, "pull_s": 30.0, "start_s": 2.5}
-    assert split(one, [], None) == {"queue_s": 4.0}  # what nobody told is not 0
+    assert phase_times(one, events, ranks_at) == {"queue_s": 4.0, "pull_s": 30.0, "start_s": 2.5}
+    assert phase_times(one, [], None) == {"queue_s": 4.0}  # what nobody told is not 0
 
 
 @pytest.mark.parametrize(

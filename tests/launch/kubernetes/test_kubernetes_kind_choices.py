@@ -13,10 +13,8 @@ import kubernetes_cluster as cluster
 from assay import launch
 from assay.errors import LaunchError
 from assay.launch.kubernetes import rbac
-from assay.launch.kubernetes.client import Cluster
-from assay.launch.kubernetes.connection import connect
-from assay.launch.kubernetes.creatable_kinds import CreatableKinds
-from assay.launch.kubernetes.kind_choices import KindChoices
+from assay.launch.kubernetes.client import Cluster, connect
+from assay.launch.kubernetes.kind_choice import CreatableKinds, KindChoices
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.options import KubernetesSystem

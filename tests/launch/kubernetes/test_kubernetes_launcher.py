@@ -17,7 +17,7 @@ import kubernetes_cluster as cluster
 from assay import launch
 from assay.errors import InputError, LaunchError
 from assay.launch.kubernetes import client
-from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.client import connect
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher

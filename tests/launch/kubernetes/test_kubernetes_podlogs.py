@@ -13,7 +13,7 @@ import pytest
 from assay.launch.kubernetes import podlogs
 from assay.launch.kubernetes.payload import PROGRAM_DIR
 from assay.launch.kubernetes.podlogs import PodLogs
-from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError, NotFoundError
+from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError, NotFoundError
 from assay_payloads.keeping.relay import MARK
 
 

@@ -22,8 +22,8 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from assay.errors import InputError
-from assay.launch.kubernetes import patch, quantities
-from assay.launch.kubernetes.choose import BUILT_IN, choose
+from assay.launch.kubernetes import fields
+from assay.launch.kubernetes.kind_choice import BUILT_IN, choose
 from assay.launch.kubernetes.kinds import KINDS, Ending
 from assay.launch.kubernetes.manifests import as_yaml, render
 from assay.launch.kubernetes.options import KubernetesSystem
@@ -470,8 +470,8 @@ def test_the_longest_names_are_accepted() -> None:
 
 @given(st.integers(1, 10**6), st.sampled_from(["", "m", "k", "Ki", "Gi", "e3"]), st.integers(1, 64))
 def test_a_multiple_of_a_quantity_is_exact_and_a_quantity(number: int, unit: str, factor: int) -> None:
-    product = quantities.times(f"{number}{unit}", factor)
-    assert quantities.read(product) == f"{number * factor}{unit}"
+    product = fields.quantity_times(f"{number}{unit}", factor)
+    assert fields.check_quantity(product) == f"{number * factor}{unit}"
 
 
 # The patch
@@ -518,6 +518,6 @@ plain = st.recursive(
 @given(st.dictionaries(st.sampled_from("abcd"), plain), st.dictionaries(st.sampled_from("abcd"), plain))
 def test_a_patch_applied_twice_is_applied_once_and_changes_no_input(old: Any, change: Any) -> None:
     kept = json.dumps([old, change])
-    once = patch.merged(old, change)
-    assert patch.merged(once, change) == once
+    once = fields.patched(old, change)
+    assert fields.patched(once, change) == once
     assert json.dumps([old, change]) == kept

@@ -22,8 +22,7 @@ from assay import launch
 from assay.cli import assay as assay_group
 from assay.errors import LaunchError
 from assay.launch.kubernetes import rbac
-from assay.launch.kubernetes.client import Cluster
-from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.client import Cluster, connect
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.manifests import as_yaml, render

@@ -111,7 +111,7 @@ def test_what_only_a_node_announces_that_takes_no_pods_of_the_system_is_not_coun
 
 
 def test_who_may_not_see_the_nodes_is_told_so() -> None:
-    assert {check.state for check in smoke.examine(seen(nodes=FORBIDDEN), {})} == {"unknown"}
+    assert {check.state for check in smoke.smoke_checks(seen(nodes=FORBIDDEN), {})} == {"unknown"}
 
 
 def ran_here(program: str, tmp_path: Path, *before: str) -> dict[str, Scalar]:

@@ -9,6 +9,14 @@ from assay.units import human
 REFRESH = "as root: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 GUIDE = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 BY_RUNTIME = ("docker", "containerd", "crio")  # podman takes CDI
+# Types that confined containers may use, and the booleans that allow them other devices, narrower first
+# Source: container-selinux, container.te
+FOR_CONTAINERS = ("container_file_t", "container_device_t")
+OPENED_BY = {
+    "gpu": ("container_use_xserver_devices", "container_use_devices"),
+    "verbs": ("container_use_devices",),
+}
+UNIT = {"crio": "crio", "containerd": "containerd", "dockerd": "docker", "slurmd": "slurmd", "sshd": "sshd"}
 
 
 def _arises(facts: Facts) -> bool:
@@ -75,16 +83,6 @@ def specifications(facts: Facts) -> Check | None:
     if drivers is None:
         return Check(name, "unknown", f"{files} names no library with the driver's version", REFRESH)
     return Check(name, "ok", f"{files}, for driver {drivers}")
-
-
-# Types that confined containers may use, and the booleans that allow them other devices, narrower first
-# Source: container-selinux, container.te
-FOR_CONTAINERS = ("container_file_t", "container_device_t")
-OPENED_BY = {
-    "gpu": ("container_use_xserver_devices", "container_use_devices"),
-    "verbs": ("container_use_devices",),
-}
-UNIT = {"crio": "crio", "containerd": "containerd", "dockerd": "docker", "slurmd": "slurmd", "sshd": "sshd"}
 
 
 def selinux(facts: Facts) -> Check | None:

@@ -22,9 +22,9 @@ from assay.cluster.components.component import (
     Requirement,
     bare,
 )
+from assay.launch.kubernetes.fields import Quantity
 from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.order import Manifest
-from assay.launch.kubernetes.quantities import Quantity
 
 MACHINE_CONFIG_GROUP = "machineconfiguration.openshift.io"
 ROLE = f"{MACHINE_CONFIG_GROUP}/role"

@@ -21,8 +21,8 @@ from assay.cluster.components.component import (
     bare,
 )
 from assay.launch.kubernetes import openshift, pod_security
+from assay.launch.kubernetes.fields import Quantity
 from assay.launch.kubernetes.order import Manifest
-from assay.launch.kubernetes.quantities import Quantity
 from assay.launch.kubernetes.rbac import AUTHORIZATION, head
 
 

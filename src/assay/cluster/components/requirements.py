@@ -23,8 +23,8 @@ from assay.cluster.components.objects import (
     object_key,
 )
 from assay.launch.kubernetes.client import NODES, Cluster, Object, Resource
+from assay.launch.kubernetes.fields import quantity_number
 from assay.launch.kubernetes.order import Manifest
-from assay.launch.kubernetes.quantities import number
 
 DEPLOYMENTS = Resource("apps/v1", "deployments")
 APPLY = "assay cluster prepare SYSTEM --apply"
@@ -106,7 +106,9 @@ def _check_label(nodes: Sequence[Object], required: NodeLabel) -> Check:
 
 
 def _check_resource(nodes: Sequence[Object], required: NodeResource) -> Check:
-    offered = [number(str(node["status"]["allocatable"].get(required.resource, "0"))) for node in nodes]
+    offered = [
+        quantity_number(str(node["status"]["allocatable"].get(required.resource, "0"))) for node in nodes
+    ]
     if total := sum(offered):
         some = sum(amount > 0 for amount in offered)
         return Check(required.resource, "ok", f"{total:g} on {some} of {len(nodes)} nodes")

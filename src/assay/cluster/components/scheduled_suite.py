@@ -22,9 +22,10 @@ from assay.cluster.components.component import (
     Requirement,
 )
 from assay.cluster.components.monitoring import EXPORTER, PORT
-from assay.launch.kubernetes import rbac, security
+from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import MANAGED_BY, Manifest
+from assay.launch.kubernetes.pod import container_security_context, pod_security_context
 
 
 class QuickSuite(Component):
@@ -199,7 +200,7 @@ class ScheduledSuite:
         return {
             "enableServiceLinks": False,
             **({"imagePullSecrets": secrets} if secrets else {}),
-            "securityContext": {**security.of_pod(user), **group},
+            "securityContext": {**pod_security_context(user), **group},
             "containers": [container],
             "volumes": [
                 {"name": "runs", "persistentVolumeClaim": {"claimName": self._claim}},
@@ -219,7 +220,7 @@ class ScheduledSuite:
             "args": list(arguments),
             "workingDir": HOME_DIR,
             "env": [{"name": key, "value": value} for key, value in _ENVIRONMENT.items()],
-            "securityContext": {**security.of_container(self._user), "readOnlyRootFilesystem": True},
+            "securityContext": {**container_security_context(self._user), "readOnlyRootFilesystem": True},
             "volumeMounts": [runs, {"name": "home", "mountPath": HOME_DIR}],
         }
 

@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.launch.keep_off import KeepOffMethod, Losses
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.launcher import Launcher
-from assay.launch.nodes import Binding, Member, NodeQuery
-from assay.launch.platform import DoctorRequest, Examination, NodeAccess, Platform
+from assay.launch.platform import (
+    Binding,
+    DoctorRequest,
+    Examination,
+    KeepOffMethod,
+    Losses,
+    Member,
+    NodeAccess,
+    NodeQuery,
+    Platform,
+)
 
 
 def _launcher(system: KubernetesSystem, directory: Path) -> Launcher:
@@ -28,15 +36,15 @@ def _doctor(system: KubernetesSystem, request: DoctorRequest) -> Examination:
 
 
 def _members(system: KubernetesSystem, query: NodeQuery) -> Sequence[Member]:
-    from assay.launch.kubernetes.members import members
+    from assay.launch.kubernetes.nodes import members
 
     return members(system, query)
 
 
 def _keep_off(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> Sequence[KeepOffMethod]:
-    from assay.launch.kubernetes.keep_off import ways
+    from assay.launch.kubernetes.nodes import keep_off_methods
 
-    return ways(definition, slow)
+    return keep_off_methods(definition, slow)
 
 
 PLATFORM = Platform(KubernetesSystem, _launcher, _doctor, NodeAccess(_members, Binding("nodes"), _keep_off))

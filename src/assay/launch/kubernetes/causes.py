@@ -11,12 +11,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from assay.launch.kubernetes.quota import never_fits
-from assay.launch.kubernetes.rank_container import has_begun
+from assay.launch.kubernetes.fields import quantity_number
+from assay.launch.kubernetes.pod_status import has_begun
 from assay.records import Extent
 
 Object = Mapping[str, Any]
 """A Kubernetes object, as JSON."""
+
+RESTARTS = 2  # after this many, a container counts as ending repeatedly
+# From a kubelet, which admits a pod last, by its own view of labels, resources, and devices.
+_REJECTED = (
+    "NodeAffinity NodeShutdown UnexpectedAdmissionError OutOfcpu OutOfmemory OutOfpods "
+    "OutOfephemeral-storage OutOfnvidia.com/gpu OutOfamd.com/gpu"
+)
+_PULL = "ErrImagePull ImagePullBackOff Failed"
+_CREATE = "FailedCreate Forbidden"
+_OWN, _SHAPED = (
+    Extent.TRIAL,
+    Extent.SHAPE,
+)  # what happened to one pod; what depends on the number and size of requests
+_UNPLACED = "Unschedulable FailedScheduling SchedulerError"
+_QUOTA_REFUSAL = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
 
 
 @dataclass(frozen=True)
@@ -94,19 +109,20 @@ class Rule:
         return Cause(self.code, what, quote_message(sign), remedy, self.final, self.platform, self.extent)
 
 
-RESTARTS = 2  # after this many, a container counts as ending repeatedly
-# From a kubelet, which admits a pod last, by its own view of labels, resources, and devices.
-_REJECTED = (
-    "NodeAffinity NodeShutdown UnexpectedAdmissionError OutOfcpu OutOfmemory OutOfpods "
-    "OutOfephemeral-storage OutOfnvidia.com/gpu OutOfamd.com/gpu"
-)
-_PULL = "ErrImagePull ImagePullBackOff Failed"
-_CREATE = "FailedCreate Forbidden"
-_OWN, _SHAPED = (
-    Extent.TRIAL,
-    Extent.SHAPE,
-)  # what happened to one pod; what depends on the number and size of requests
-_UNPLACED = "Unschedulable FailedScheduling SchedulerError"
+def never_fits(message: str) -> bool:
+    """Whether a request exceeds the whole ResourceQuota, so that the end of another pod would not help.
+
+    >>> never_fits("exceeded quota: q, requested: cpu=2,pods=1, used: cpu=1,pods=1, limited: cpu=1,pods=9")
+    True
+    """
+    refusal = _QUOTA_REFUSAL.search(message)
+    if refusal is None:
+        return False
+    requested, limits = (dict(pair.split("=", 1) for pair in part.split(",")) for part in refusal.groups())
+    shared = requested.keys() & limits.keys()
+    return any(quantity_number(requested[name]) > quantity_number(limits[name]) for name in shared)
+
+
 RULES: Sequence[Rule] = (
     # What happened to a pod that ran
     Rule("oom", "OOMKilled", "", "{subject} used more memory than its limit and was killed",

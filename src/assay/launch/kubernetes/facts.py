@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.launch.kubernetes.client import EVENTS, NODES, Cluster, Object, Resource
-from assay.launch.kubernetes.rank_container import rank_status
-from assay.launch.kubernetes.refusals import ApiError
-from assay.launch.kubernetes.times import split
+from assay.launch.kubernetes.pod_status import phase_times, rank_status
+from assay.launch.kubernetes.wire import ApiError
 from assay.records import Scalar
 
 VERSIONS = Resource("config.openshift.io/v1", "clusterversions")
@@ -109,4 +108,4 @@ def _times(cluster: Cluster, pod: Object, ends: Sequence[Mapping[str, Any]]) -> 
         events = cluster.list(EVENTS, fields=about).items
     except ApiError as error:
         return {"kubernetes.events_unreadable": str(error)}
-    return {f"kubernetes.{name}": value for name, value in split(pod, events, ranks_at).items()}
+    return {f"kubernetes.{name}": value for name, value in phase_times(pod, events, ranks_at).items()}

@@ -30,16 +30,15 @@ from assay.launch.kubernetes.job_state import (
     is_out_of_reach,
     is_over,
     outcome,
+    unreachable,
     waited_in_vain,
     was_restarted,
 )
-from assay.launch.kubernetes.kinds import JobKind
-from assay.launch.kubernetes.kinds.kind import Ending
+from assay.launch.kubernetes.kinds import Ending, JobKind
 from assay.launch.kubernetes.podlogs import PodLogs
-from assay.launch.kubernetes.refusals import NO_NAMESPACE, ApiError
 from assay.launch.kubernetes.spooled_job import SpooledJob
-from assay.launch.kubernetes.unreachable import unreachable
 from assay.launch.kubernetes.watch import JobPods, PodWatch
+from assay.launch.kubernetes.wire import NO_NAMESPACE, ApiError
 from assay.records import JobState, Output
 
 LOOK_EVERY_S = 2.0  # at the job object and its events, while the job waits for something

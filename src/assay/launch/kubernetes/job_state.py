@@ -8,9 +8,9 @@ from typing import Any
 
 from assay.launch import job_directory
 from assay.launch.kubernetes.causes import Cause
-from assay.launch.kubernetes.kinds.kind import Ending
-from assay.launch.kubernetes.rank_container import has_begun, rank_status
-from assay.launch.kubernetes.times import moment
+from assay.launch.kubernetes.kinds import Ending
+from assay.launch.kubernetes.pod_status import has_begun, moment, rank_status
+from assay.launch.kubernetes.scheduling import meets
 from assay.records import Extent, JobState, JobStatus
 
 Object = Mapping[str, Any]
@@ -215,3 +215,49 @@ def _first_start(pods: Iterable[Object]) -> float | None:
 def _last_end(pods: Iterable[Object]) -> float | None:
     states = (state.get("finishedAt") for pod in pods for state in rank_status(pod).get("state", {}).values())
     return max((ended_at for ended_at in map(moment, states) if ended_at is not None), default=None)
+
+
+def unreachable(
+    pods: Sequence[Object], nodes: int, patience_s: float, policies: Sequence[Object]
+) -> Cause | None:
+    """That the pods could not reach each other; None if some did not run while the others waited.
+
+    nodes       of the job
+    patience_s  how long the ranks of each waited for the others
+    policies    the namespace's NetworkPolicies, as far as they may be read
+    """
+    starts = [_started_at(pod) for pod in pods if has_begun(pod)]
+    known = [start for start in starts if start is not None]
+    if len(known) < max(2, nodes) or max(known) - min(known) > patience_s / 2:
+        return None
+    names = ", ".join(sorted(pod["metadata"]["name"] for pod in pods))
+    blocking = [
+        policy["metadata"]["name"] for policy in policies if any(_selects(policy, pod) for pod in pods)
+    ]
+    evidence = f"{names} started within {max(known) - min(known):.0f} s of each other"
+    if blocking:
+        word = "NetworkPolicy" if len(blocking) == 1 else "NetworkPolicies"
+        evidence += f"; {word} {', '.join(sorted(blocking))} in the namespace for them"
+    return Cause(
+        "unreachable",
+        "all pods of the job ran, but they could not reach each other",
+        evidence,
+        "allow traffic between the job's pods, and from them to the cluster's DNS",
+        final=False,
+    )
+
+
+def _started_at(pod: Object) -> float | None:
+    states = rank_status(pod).get("state", {}).values()
+    return next(filter(None, (moment(state.get("startedAt")) for state in states)), None)
+
+
+def _selects(policy: Object, pod: Object) -> bool:
+    """Whether a NetworkPolicy applies to a pod; an empty selector selects all of the namespace."""
+    selector, labels = policy["spec"].get("podSelector") or {}, pod["metadata"].get("labels", {})
+    return all(
+        labels.get(name) == value for name, value in (selector.get("matchLabels") or {}).items()
+    ) and all(
+        meets(labels.get(requirement["key"]), requirement)
+        for requirement in selector.get("matchExpressions") or ()
+    )

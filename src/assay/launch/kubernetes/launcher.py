@@ -12,29 +12,27 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from assay import redact
 from assay.errors import LaunchError, PlatformError
-from assay.launch import dry_run, job_spec, outputs
+from assay.launch import dry_run, job_directory, job_spec
 from assay.launch.check import PartCheck
-from assay.launch.kubernetes import client, leftovers
+from assay.launch.kubernetes import client, removal
 from assay.launch.kubernetes.causes import causes
-from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object
-from assay.launch.kubernetes.connection import connect
-from assay.launch.kubernetes.ending import end
-from assay.launch.kubernetes.finalizers import what_stays
+from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object, connect
 from assay.launch.kubernetes.follow import FollowedJob, Follower
 from assay.launch.kubernetes.job_state import REMOVED
-from assay.launch.kubernetes.kind_choices import KindChoices
+from assay.launch.kubernetes.kind_choice import KindChoices
 from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.manifests import Manifests, render
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
-from assay.launch.kubernetes.order import TOKEN, labels_of, name_of
-from assay.launch.kubernetes.refusals import ApiError, ConflictError, extent_of
+from assay.launch.kubernetes.order import TOKEN, Manifest, labels_of, name_of
+from assay.launch.kubernetes.removal import end_job, what_stays
 from assay.launch.kubernetes.scheduling import nodes_of
 from assay.launch.kubernetes.spooled_job import SpooledJob
-from assay.launch.kubernetes.validate import checked
 from assay.launch.kubernetes.watch import watch_of
+from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError, ConflictError, extent_of
 from assay.launch.launcher import JobRefusedError, Leftover
 from assay.records import Handle, Job, JobState, JobStatus, Output, RenderedJob, Scalar, Shape
 
@@ -71,7 +69,7 @@ class KubernetesLauncher:
     def check(self, job: Job) -> Iterator[PartCheck]:
         """What the API server says about each object, sent as a dry run."""
         self.choose(job.shape)
-        return checked(self._cluster(), self._manifests(replace(job, token=SHOWN_TOKEN)))
+        return _checked(self._cluster(), self._manifests(replace(job, token=SHOWN_TOKEN)))
 
     def submit(self, job: Job) -> Handle:
         """Create the objects, each owned by the first. If the job is refused, remove what was created."""
@@ -167,7 +165,7 @@ class KubernetesLauncher:
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
         """From what came with the log: at most 4 MiB per node."""
         for pattern in patterns:
-            outputs.check_name(pattern)
+            job_directory.check_output_name(pattern)
         return self._collected(handle.token).files(patterns)
 
     def forget(self, handle: Handle) -> None:
@@ -190,11 +188,11 @@ class KubernetesLauncher:
 
     def leftovers(self) -> Sequence[Leftover]:
         """Objects in the namespace that carry a token."""
-        return leftovers.leftovers(self._cluster())
+        return removal.leftovers(self._cluster())
 
     def discard(self, tokens: Collection[str]) -> None:
         """Delete them, whatever they are."""
-        leftovers.discard(self._cluster(), tokens, self.system.grace)
+        removal.discard(self._cluster(), tokens, self.system.grace)
 
     # What the job is sent as
 
@@ -277,7 +275,7 @@ class KubernetesLauncher:
 
     def _end(self, handle: Handle) -> None:
         kind, pods = KINDS[str(handle.data["kind"])], int(str(handle.data["pods"]))
-        end(self._cluster_of(handle), kind, handle.token, pods=pods, grace_s=self.system.grace)
+        end_job(self._cluster_of(handle), kind, handle.token, pods=pods, grace_s=self.system.grace)
 
 
 def _first_name(token: str) -> str:
@@ -309,3 +307,42 @@ def _create_owned(cluster: Cluster, obj: Object, owner: Object) -> None:
 
 def _holds_all(kept: Mapping[str, int], settled: JobStatus) -> bool:
     return all(kept.get(name, 0) >= end.bytes for name, end in settled.streams.items())
+
+
+def _checked(cluster: Cluster, manifests: Manifests) -> Iterator[PartCheck]:
+    """One result per object, and one for a pod of each template: pod admission does not see jobs.
+
+    Pod admission covers quotas, limit ranges, Pod Security, SecurityContextConstraints, and webhooks.
+    """
+    for manifest in (*manifests.objects, *_pods_of_templates(manifests)):
+        name = f"{manifest['kind']} {manifest['metadata']['name']}"
+        try:
+            cluster.create(manifest, dry_run=True)
+        except ApiUnreachableError:
+            raise
+        except ApiError as error:
+            yield PartCheck(name, str(error))
+        else:
+            yield PartCheck(name, None)
+
+
+def _pods_of_templates(manifests: Manifests) -> Iterator[Manifest]:
+    """A pod of each of the job object's complete templates."""
+    space = manifests.job["metadata"].get("namespace")
+    for number, template in enumerate(_templates(manifests.job)):
+        metadata = {**template["metadata"], **({"namespace": space} if space else {})}
+        metadata["name"] = f"{manifests.name}-pod-{number}"
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def _templates(value: Any) -> Iterator[Manifest]:
+    """Pod templates at any depth; a patch of one, which names no image, doesn't count."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _templates(item)
+    elif isinstance(value, dict):
+        containers = value["spec"].get("containers", ()) if isinstance(value.get("spec"), dict) else ()
+        if any("image" in container for container in containers):
+            yield value
+        else:
+            yield from _templates([*value.values()])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from assay.launch.kubernetes import pod_security
+from assay.launch.kubernetes.client import Cluster, Resource
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import Manifest
 from assay.launch.kubernetes.rbac import AUTHORIZATION, head
+from assay.launch.kubernetes.wire import ApiError
 
 ACCOUNT = "assay-ranks"
 SECURITY = "security.openshift.io"
@@ -15,6 +17,11 @@ RDMA_CAPABILITY = "IPC_LOCK"  # an RDMA device reads and writes memory that must
 ENFORCE = "pod-security.kubernetes.io/enforce"
 # OpenShift derives a namespace's Pod Security level from the SCCs of its accounts, unless disabled
 LABEL_SYNC = f"{SECURITY}/scc.podSecurityLabelSync"
+NAMESPACES = Resource("v1", "namespaces")
+# Served by OpenShift's own API server: a CustomResourceDefinition can't provide a review.
+REVIEW = "PodSecurityPolicySubjectReview"
+# Set on every namespace by OpenShift's controller; also in MicroShift, which has no such API server.
+USER_RANGE = "openshift.io/sa.scc.uid-range"
 
 
 def with_rdma(options: KubernetesSystem) -> KubernetesSystem:
@@ -118,3 +125,20 @@ def _use(account: str, namespace: str) -> list[Manifest]:
             "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
         },
     ]
+
+
+def is_openshift(cluster: Cluster) -> bool:
+    """Whether security context constraints act on pods here.
+
+    CustomResourceDefinitions of OpenShift's kinds don't prove it: operators install some of them too.
+    """
+    kinds = cluster.kinds(f"{SECURITY}/v1")
+    if not kinds or REVIEW in kinds:
+        return bool(kinds)
+    try:
+        space = cluster.find(NAMESPACES, cluster.namespace, everywhere=True)
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return False
+    return space is not None and USER_RANGE in space["metadata"].get("annotations", {})

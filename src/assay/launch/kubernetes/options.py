@@ -14,25 +14,25 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from assay import units
 from assay.launch import job_spec
-from assay.launch.host_python import HELP, HOST, host_python
-from assay.launch.kubernetes.names import (
+from assay.launch.job_spec import HOST_PYTHON, HOST_PYTHON_HELP, host_python
+from assay.launch.kubernetes.fields import (
     Key,
     Labels,
     LabelValue,
     NamespaceName,
     ObjectName,
+    Quantity,
     check_keys,
     check_object,
 )
-from assay.launch.kubernetes.patch import check as check_patch
-from assay.launch.kubernetes.quantities import Quantity
-from assay.launch.kubernetes.volumes import Volume
+from assay.launch.kubernetes.fields import check_patch as check_patch
 
 KindName = Literal["auto", "pod", "job", "mpijob", "jobset", "trainjob", "pytorchjob"]
 Duration = Annotated[float, BeforeValidator(units.seconds), Field(ge=0)]
 Amounts = dict[str, Quantity]
 SECRET_KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._-]+")
 RESERVED = "assay.dev/"
+SOURCES = ("hostPath", "persistentVolumeClaim", "configMap", "secret", "emptyDir")
 
 
 class OptionGroup(BaseModel):
@@ -161,7 +161,9 @@ class KubernetesSystem(OptionGroup):
     imagePullSecrets: tuple[ObjectName, ...] = Field(
         (), description="Names of Secrets for the image's registry."
     )
-    python: str = Field("python3", description=f"Interpreter in the image that runs the trials. {HELP}.")
+    python: str = Field(
+        "python3", description=f"Interpreter in the image that runs the trials. {HOST_PYTHON_HELP}."
+    )
     env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     envFromSecret: Annotated[dict[str, str], AfterValidator(_check_secret_keys)] = Field(
         default_factory=dict,
@@ -257,7 +259,7 @@ def with_host_python(system: KubernetesSystem) -> KubernetesSystem:
 
     The directories are those of the node, at the same paths: on a file system that the nodes share.
     """
-    if system.python != HOST:
+    if system.python != HOST_PYTHON:
         return system
     host = host_python()
     shown = (
@@ -265,3 +267,58 @@ def with_host_python(system: KubernetesSystem) -> KubernetesSystem:
         for path in host.directories
     )
     return system.model_copy(update={"python": host.executable, "volumes": (*system.volumes, *shown)})
+
+
+class Volume(BaseModel):
+    """One volume, with exactly one source."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+    mountPath: str = Field(pattern="^/", description="Where the ranks find it.")
+    readOnly: bool = False
+    subPath: str | None = None
+    hostPath: str | None = Field(None, pattern="^/", description="A path on the node.")
+    type: Literal[
+        "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket", "CharDevice", "BlockDevice"
+    ] = Field("Directory", description="What the path on the node must be.")
+    persistentVolumeClaim: ObjectName | None = Field(None, description="Name of a claim.")
+    configMap: ObjectName | None = Field(None, description="Name of a ConfigMap.")
+    secret: ObjectName | None = Field(None, description="Name of a Secret.")
+    emptyDir: Literal["Disk", "Memory"] | None = Field(
+        None, description="An empty directory, on disk or in memory."
+    )
+    sizeLimit: Quantity | None = Field(None, description="Size limit of an emptyDir.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Volume:
+        sources = [source for source in SOURCES if getattr(self, source) is not None]
+        if len(sources) != 1:
+            raise ValueError(
+                f"{self.mountPath}: found {' and '.join(sources) or 'no source'}; "
+                f"expected one of {', '.join(SOURCES)}"
+            )
+        if self.sizeLimit is not None and self.emptyDir is None:
+            raise ValueError(f"{self.mountPath}: only an emptyDir has a sizeLimit")
+        return self
+
+    def source(self) -> dict[str, Any]:
+        """Its entry in a pod's `volumes`, without the name."""
+        if self.hostPath is not None:
+            return {"hostPath": {"path": self.hostPath, "type": self.type}}
+        if self.persistentVolumeClaim is not None:
+            return {"persistentVolumeClaim": {"claimName": self.persistentVolumeClaim}}
+        if self.configMap is not None:
+            return {"configMap": {"name": self.configMap}}
+        if self.secret is not None:
+            return {"secret": {"secretName": self.secret}}
+        medium = {"medium": "Memory"} if self.emptyDir == "Memory" else {}
+        return {"emptyDir": {**medium, **({"sizeLimit": self.sizeLimit} if self.sizeLimit else {})}}
+
+    def mount(self, name: str) -> dict[str, Any]:
+        """Its entry in a container's `volumeMounts`."""
+        mount: dict[str, Any] = {"name": name, "mountPath": self.mountPath}
+        if self.readOnly:
+            mount["readOnly"] = True
+        if self.subPath is not None:
+            mount["subPath"] = self.subPath
+        return mount

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from assay.errors import Problem
 from assay.launch import job_spec
-from assay.launch.kubernetes import patch, payload, quantities, scheduling, security
+from assay.launch.kubernetes import fields, payload, scheduling
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import ANNOTATION_TRIAL, Manifest, Order, labels_of, labels_of_ranks
 from assay.records import SecretReference
@@ -26,7 +26,7 @@ def misfits(order: Order) -> Iterator[Problem]:
             "neither the system nor the workload names a container image: "
             "set one that has the workload's libraries, like image: pytorch/pytorch:latest",
         )
-    if order.options.pin_cpus and cpus is not None and not quantities.is_whole(cpus):
+    if order.options.pin_cpus and cpus is not None and not fields.is_whole(cpus):
         yield Problem(
             "resources",
             f"pin_cpus: shape {shape} gives each pod {cpus} CPUs; only whole CPUs can be exclusive: "
@@ -65,13 +65,13 @@ def template(
             **({"serviceAccountName": options.serviceAccountName} if options.serviceAccountName else {}),
             **secrets(options),
             **scheduling.pod_fields(order),
-            "securityContext": security.of_pod(options),
+            "securityContext": pod_security_context(options),
             "containers": [{"name": container, **_container(order, env, node_from)}],
             "volumes": [*order.volumes, *volumes(options)],
             **_claims(options),
         },
     }
-    result: Manifest = patch.merged(rendered, options.patch)
+    result: Manifest = fields.patched(rendered, options.patch)
     return result
 
 
@@ -121,7 +121,7 @@ def _amounts(order: Order) -> dict[str, str]:
     """What a worker's pod requests for all its ranks together."""
     requested, ranks = order.options.resources, order.job.shape.accelerators
     return {
-        name: quantities.times(of_one, ranks) for name, of_one in requested.accelerator.items()
+        name: fields.quantity_times(of_one, ranks) for name, of_one in requested.accelerator.items()
     } | requested.pod
 
 
@@ -132,11 +132,9 @@ def _container(order: Order, env: Mapping[str, str], node_from: str | None) -> M
         "image": _image(order),
         **({"imagePullPolicy": options.imagePullPolicy} if options.imagePullPolicy else {}),
         "command": command(order, node_from),
-        "env": env_entries(
-            {**security.env(options), **env}, options, job_spec.secrets(order.job, options.env)
-        ),
+        "env": env_entries({**home_env(options), **env}, options, job_spec.secrets(order.job, options.env)),
         **({"resources": requirements} if requirements else {}),
-        "securityContext": security.of_container(options),
+        "securityContext": container_security_context(options),
         "volumeMounts": [
             *payload.mounts(),
             {"name": "assay-shm", "mountPath": "/dev/shm"},  # noqa: S108  (shared memory, not a file)
@@ -184,3 +182,34 @@ def volumes(options: KubernetesSystem) -> list[Manifest]:
 def _claims(options: KubernetesSystem) -> Manifest:
     claims = [claim.model_dump(exclude_none=True, exclude={"request"}) for claim in options.resourceClaims]
     return {"resourceClaims": claims} if claims else {}
+
+
+def runs_as_other(options: KubernetesSystem) -> bool:
+    """Whether the user is neither root nor the image's, and so may be unknown to the image."""
+    return options.runAsUser not in (0, "image")
+
+
+def pod_security_context(options: KubernetesSystem) -> Manifest:
+    """The pod's security context. `assigned` omits the user: OpenShift assigns one from its range."""
+    context: Manifest = {"seccompProfile": {"type": "RuntimeDefault"}}
+    if runs_as_other(options):
+        context["runAsNonRoot"] = True
+    if isinstance(options.runAsUser, int):
+        context["runAsUser"] = options.runAsUser
+    return context
+
+
+def container_security_context(options: KubernetesSystem) -> Manifest:
+    """The container's security context. Root keeps its default capabilities: it needs them to read files."""
+    capabilities: Manifest = {"drop": ["ALL"]} if runs_as_other(options) else {}
+    if options.capabilities:
+        capabilities["add"] = list(options.capabilities)
+    return {
+        "allowPrivilegeEscalation": False,
+        **({"capabilities": capabilities} if capabilities else {}),
+    }
+
+
+def home_env(options: KubernetesSystem) -> dict[str, str]:
+    """A home directory and a name for a user that the image may not know: torch, for one, needs both."""
+    return {"HOME": "/assay/job", "USER": "assay"} if runs_as_other(options) else {}

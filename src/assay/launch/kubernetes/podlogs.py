@@ -13,9 +13,8 @@ from functools import partial
 
 from assay.launch.frames import Frame, FrameReader, PlainLine
 from assay.launch.kubernetes.client import Cluster, Object
-from assay.launch.kubernetes.rank_container import has_begun, rank_container
-from assay.launch.kubernetes.refusals import ApiError, NotFoundError
-from assay.launch.kubernetes.wire import Stream
+from assay.launch.kubernetes.pod_status import has_begun, rank_container
+from assay.launch.kubernetes.wire import ApiError, NotFoundError, Stream
 
 QUEUE_CHUNKS = 64  # of at most 64 KiB each, read ahead of the consumer
 LINES_KEPT = 20

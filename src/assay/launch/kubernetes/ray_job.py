@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from assay.errors import OptionsError, Problem
-from assay.launch.kubernetes import patch, pod, security
+from assay.launch.kubernetes import fields, pod
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import Manifest
 
@@ -86,7 +86,7 @@ def _template(container: str, options: KubernetesSystem, amounts: dict[str, str]
             **({"nodeSelector": dict(options.nodeSelector)} if options.nodeSelector else {}),
             **({"tolerations": _tolerations(options)} if options.tolerations else {}),
             **pod.secrets(options),
-            "securityContext": security.of_pod(options),
+            "securityContext": pod.pod_security_context(options),
             "containers": [
                 {
                     "name": container,
@@ -94,7 +94,7 @@ def _template(container: str, options: KubernetesSystem, amounts: dict[str, str]
                     **({"imagePullPolicy": options.imagePullPolicy} if options.imagePullPolicy else {}),
                     "env": pod.env_entries({"HOME": "/tmp", **plain}, options, {}),  # noqa: S108 - the pod's own
                     **({"resources": requirements} if amounts else {}),
-                    "securityContext": security.of_container(options),
+                    "securityContext": pod.container_security_context(options),
                     "volumeMounts": [
                         {"name": "assay-shm", "mountPath": "/dev/shm"},  # noqa: S108 - Ray's object store
                         *(volume.mount(f"volume-{index}") for index, volume in enumerate(options.volumes)),
@@ -104,7 +104,7 @@ def _template(container: str, options: KubernetesSystem, amounts: dict[str, str]
             "volumes": pod.volumes(options),
         },
     }
-    result: Manifest = patch.merged(rendered, options.patch)
+    result: Manifest = fields.patched(rendered, options.patch)
     return result
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import Manifest, Order, labels_of_ranks
 from assay.records import Shape
@@ -99,3 +102,15 @@ def _spread(order: Order) -> list[Manifest]:
         hard = {"minDomains": MORE_THAN_ANY, "whenUnsatisfiable": "DoNotSchedule"}
         spread.append({"topologyKey": HOST, "maxSkew": most, **hard, **selector})
     return spread
+
+
+def meets(value: str | None, requirement: Mapping[str, Any]) -> bool:
+    """Whether a value, None if there is none, meets a requirement of a selector."""
+    values, operator = requirement.get("values", ()), requirement["operator"]
+    if operator in ("In", "Exists"):
+        return value is not None and (operator == "Exists" or value in values)
+    if operator in ("NotIn", "DoesNotExist"):
+        return value is None or (operator == "NotIn" and value not in values)
+    if value is None or not value.lstrip("-").isdigit():  # Gt and Lt apply to integers only
+        return False
+    return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])

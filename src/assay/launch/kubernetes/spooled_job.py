@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 from assay.errors import InputError, LaunchError
 from assay.inputs import read_json
-from assay.launch import outputs
+from assay.launch import job_directory
 from assay.records import JobStatus, Output, from_json, to_json
 
 
@@ -49,7 +49,7 @@ class SpooledJob:
         if stream.startswith("file:"):
             name = unquote(stream.removeprefix("file:"))
             with suppress(InputError):
-                outputs.check_name(name)
+                job_directory.check_output_name(name)
                 path = self.directory / "files" / name
                 path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
@@ -70,7 +70,7 @@ class SpooledJob:
         """
         if (self.directory / "unkept").exists():
             raise LaunchError((self.directory / "unkept").read_text(encoding="utf-8"))
-        return outputs.written(self.directory / "files", patterns, {}, 1 << 30)
+        return job_directory.written_outputs(self.directory / "files", patterns, {}, 1 << 30)
 
     def note_unkept(self, why: Sequence[str]) -> None:
         """Record that expected files did not arrive."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from assay.launch.kubernetes.client import PODS, Cluster, Object
 from assay.launch.kubernetes.order import LABEL_TOKEN, MANAGED_BY
-from assay.launch.kubernetes.refusals import ApiError, ApiUnreachableError, WatchExpiredError
-from assay.launch.kubernetes.times import deleted_at
+from assay.launch.kubernetes.pod_status import deleted_at
+from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError, WatchExpiredError
 
 SELECTOR = ",".join(f"{name}={value}" for name, value in MANAGED_BY.items())
 RETRY_S = (0.2, 0.5, 1.0, 2.0)

@@ -6,11 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.launch.keep_off import KeepOffMethod, Losses
 from assay.launch.launcher import Launcher
 from assay.launch.lsf.options import LsfSystem
-from assay.launch.nodes import Binding, Member, NodeQuery
-from assay.launch.platform import DoctorRequest, Examination, NodeAccess, Platform
+from assay.launch.platform import (
+    Binding,
+    DoctorRequest,
+    Examination,
+    KeepOffMethod,
+    Losses,
+    Member,
+    NodeAccess,
+    NodeQuery,
+    Platform,
+)
 
 
 def _launcher(system: LsfSystem, directory: Path) -> Launcher:
@@ -20,8 +28,7 @@ def _launcher(system: LsfSystem, directory: Path) -> Launcher:
 
 
 def _doctor(system: LsfSystem, request: DoctorRequest) -> Examination:
-    from assay.launch.lsf.doctor import examine
-    from assay.launch.lsf.facts import facts_of
+    from assay.launch.lsf.doctor import examine, facts_of
 
     request.report("Querying LSF and running a short job …")
     facts, nodes = facts_of(system, request.directory, request.data)
@@ -29,15 +36,15 @@ def _doctor(system: LsfSystem, request: DoctorRequest) -> Examination:
 
 
 def _members(system: LsfSystem, query: NodeQuery) -> Sequence[Member]:
-    from assay.launch.lsf.members import members
+    from assay.launch.lsf.nodes import members
 
     return members(system, query)
 
 
 def _keep_off(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> Sequence[KeepOffMethod]:
-    from assay.launch.lsf.keep_off import ways
+    from assay.launch.lsf.nodes import keep_off_methods
 
-    return ways(definition, slow)
+    return keep_off_methods(definition, slow)
 
 
 PLATFORM = Platform(LsfSystem, _launcher, _doctor, NodeAccess(_members, Binding("hosts"), _keep_off))

@@ -11,19 +11,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from assay import shell
 from assay.errors import PlatformError
 from assay.launch.batch.queue import QueueSilentError, no_answer, refusal
 from assay.launch.batch.queued_job import QueuedJob
 from assay.launch.batch.script import EXIT_NOT_OURS, NAME, token_of
-from assay.launch.lsf.refusals import extent_of, hopeless
-from assay.launch.lsf.script import EXIT_OTHER_HOSTS
 from assay.records import Extent, JobState
 from assay.shell import ProgramMissingError
 
 ASK_TIMEOUT_S = 30.0
+EXIT_OTHER_HOSTS = 76  # of the batch script
 UNREACHED = frozenset({"UNKWN", "ZOMBI"})
 AWAY = ("unavail", "unreach", "closed_LIM")  # states of a host that does not respond
 FIELDS = "jobid stat job_name exec_host exit_code exit_reason pend_reason"
@@ -45,6 +44,27 @@ PENDING_REMEDIES = (
         "check resources, gpu, hosts, cpus_per_rank, and the shape",
     ),
     (r"slot limit", "you or the queue use all the slots allowed"),
+)
+# From LSF's manuals; the first match counts
+REFUSALS: Final = (
+    (
+        r"no such queue|use the queue|queue (has been|is) closed|queue name|project|application profile"
+        r"|user group|permission|reservation|LSF is down|not responding|can'?t (contact|connect)|timed? ?out"
+        r"|authentication|licen[cs]e",
+        Extent.PLATFORM,
+    ),
+    (r"runlimit|run limit", Extent.BENCHMARK),
+    (r"too many (processors|slots|tasks)|proclimit|task ?limit|memlimit|memory", Extent.SHAPE),
+    (
+        r"resource requirement|res_req|gpu|bad host|host name|host group|esub|illegal option|bad argument"
+        r"|syntax|invalid|unknown option",
+        Extent.SYSTEM,
+    ),
+)
+# Reasons why a job waits in vain → which other jobs would
+HOPELESS: Final = (
+    (r"queue is inactivated by the administrator|queue was inactivated by", Extent.PLATFORM),
+    (r"never be satisfied|requirements? can(not| not|'t) ever", Extent.SHAPE),
 )
 
 
@@ -263,3 +283,22 @@ def _job(record: Mapping[str, Any]) -> LsfJob:
     why = " ".join(why.replace("\n", " ").rstrip("; ").split())
     code = record.get("EXIT_CODE", "") or ("0" if state == "DONE" else "")
     return LsfJob(state, "" if why == "-" else why, ", ".join(hosts), code)
+
+
+def extent_of(message: str) -> Extent:
+    """Which jobs it would refuse for the same reason as this one.
+
+    >>> extent_of("Too many processors requested. Job not submitted.")
+    <Extent.SHAPE: 'shape'>
+    """
+    return _first(REFUSALS, message) or Extent.POINT
+
+
+def hopeless(reason: str) -> Extent | None:
+    """Which jobs would wait in vain for this reason; None if waiting may help."""
+    return _first(HOPELESS, reason)
+
+
+def _first(table: tuple[tuple[str, Extent], ...], message: str) -> Extent | None:
+    extents = (extent for pattern, extent in table if re.search(pattern, message, re.IGNORECASE))
+    return next(extents, None)

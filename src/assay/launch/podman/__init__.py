@@ -18,8 +18,7 @@ def containers(program: str) -> Platform[ContainerSystem]:
         return PodmanLauncher(program, system, directory)
 
     def doctor(system: ContainerSystem, request: DoctorRequest) -> Examination:
-        from assay.launch.podman.doctor import examine
-        from assay.launch.podman.facts import facts_of
+        from assay.launch.podman.doctor import examine, facts_of
 
         request.report(f"Querying {program} and importing torch in a container …")
         facts = facts_of(program, system, request.directory, request.data)

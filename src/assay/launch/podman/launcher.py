@@ -18,7 +18,7 @@ from assay.errors import InputError, LaunchError, OptionsError, PlatformError, P
 from assay.launch import dry_run, job_spec, processes, spool
 from assay.launch.job_directory import JobDirectory, Keeper, not_taken
 from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
-from assay.launch.podman import options, refusals
+from assay.launch.podman import engine, options
 from assay.launch.podman.engine import Container, Engine
 from assay.launch.podman.options import ContainerSystem
 from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, RenderedJob
@@ -63,7 +63,7 @@ class PodmanLauncher:
         answer = self.engine.ask(*self._run(job, job.token, str(kept.directory))[1:])
         if not answer.ok:
             self.find(job.token)
-            raise self._refused(job, refusals.why(answer, self.system, self._image(job)))
+            raise self._refused(job, engine.refusal_of(answer, self.system, self._image(job)))
         self._wait_until_taken(job.token)
         handle = self._give_up(job.token)
         if handle is None:
@@ -159,7 +159,7 @@ class PodmanLauncher:
             raise OptionsError([Problem("image", message)])
         return image
 
-    def _refused(self, job: Job, why: refusals.Refusal) -> LaunchError:
+    def _refused(self, job: Job, why: engine.Refusal) -> LaunchError:
         """Image and directory may come from the benchmark; the rest comes from the system."""
         if why.extent is Extent.PLATFORM:
             return PlatformError(str(why))
@@ -224,7 +224,7 @@ class PodmanLauncher:
         why = not_taken(seen.exit_code, last_lines, spool.KEEPER_START_S)
         if isinstance(why, JobLostError):
             return why
-        return self._refused(job, refusals.Refusal("the job's keeper did not take the job", last_lines))
+        return self._refused(job, engine.Refusal("the job's keeper did not take the job", last_lines))
 
     def _lost(self, kept: JobDirectory, lost: JobStatus, seen: Container | None) -> JobStatus:
         """The status of a job whose keeper left no report, from what the engine says about its container."""

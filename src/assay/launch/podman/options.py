@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from assay.launch import job_spec
-from assay.launch.host_python import HELP, HOST, host_python
+from assay.launch.job_spec import HOST_PYTHON, HOST_PYTHON_HELP, host_python
 
 _SIZE = re.compile(r"\d+(\.\d+)?[bkmg]?", re.IGNORECASE)
 _LIMIT = re.compile(r"(-1|\d+)(:(-1|\d+))?")
@@ -53,7 +53,9 @@ class ContainerSystem(BaseModel):
     image: str | None = Field(
         None, description="Image of the trials; default: the workload's. Assay does not pull it."
     )
-    python: str = Field("python3", description=f"Interpreter of the trials inside the container. {HELP}.")
+    python: str = Field(
+        "python3", description=f"Interpreter of the trials inside the container. {HOST_PYTHON_HELP}."
+    )
     env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
     volumes: tuple[Volume, ...] = Field(
         (),
@@ -92,7 +94,7 @@ class ContainerSystem(BaseModel):
 
 def with_host_python(system: ContainerSystem) -> ContainerSystem:
     """The system with this machine's interpreter and its directories, if it requests `python: host`."""
-    if system.python != HOST:
+    if system.python != HOST_PYTHON:
         return system
     host = host_python()
     volumes = (*system.volumes, *map(_volume, host.directories))

@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assay.launch.keep_off import KeepOffMethod, Losses
 from assay.launch.launcher import Launcher
-from assay.launch.nodes import Binding, Member, NodeQuery
-from assay.launch.platform import DoctorRequest, Examination, NodeAccess, Platform
+from assay.launch.platform import (
+    Binding,
+    DoctorRequest,
+    Examination,
+    KeepOffMethod,
+    Losses,
+    Member,
+    NodeAccess,
+    NodeQuery,
+    Platform,
+)
 from assay.launch.slurm.options import SlurmSystem
 
 
@@ -20,8 +28,7 @@ def _launcher(system: SlurmSystem, directory: Path) -> Launcher:
 
 
 def _doctor(system: SlurmSystem, request: DoctorRequest) -> Examination:
-    from assay.launch.slurm.doctor import examine
-    from assay.launch.slurm.facts import facts_of
+    from assay.launch.slurm.doctor import examine, facts_of
 
     request.report("Querying Slurm and running a short job …")
     facts, nodes = facts_of(system, request.directory, request.data)
@@ -29,15 +36,15 @@ def _doctor(system: SlurmSystem, request: DoctorRequest) -> Examination:
 
 
 def _members(system: SlurmSystem, query: NodeQuery) -> Sequence[Member]:
-    from assay.launch.slurm.members import members
+    from assay.launch.slurm.nodes import members
 
     return members(system, query)
 
 
 def _keep_off(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> Sequence[KeepOffMethod]:
-    from assay.launch.slurm.keep_off import ways
+    from assay.launch.slurm.nodes import keep_off_methods
 
-    return ways(definition, slow)
+    return keep_off_methods(definition, slow)
 
 
 PLATFORM = Platform(

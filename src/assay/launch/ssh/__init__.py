@@ -7,8 +7,16 @@ from pathlib import Path
 
 from assay.errors import InputError
 from assay.launch.launcher import Launcher
-from assay.launch.nodes import Binding, Member, NodeQuery, chosen
-from assay.launch.platform import DoctorRequest, Examination, NodeAccess, Platform
+from assay.launch.platform import (
+    Binding,
+    DoctorRequest,
+    Examination,
+    Member,
+    NodeAccess,
+    NodeQuery,
+    Platform,
+    chosen,
+)
 from assay.launch.ssh.options import SshSystem
 
 
@@ -19,8 +27,7 @@ def _launcher(system: SshSystem, _directory: Path) -> Launcher:
 
 
 def _doctor(system: SshSystem, request: DoctorRequest) -> Examination:
-    from assay.launch.ssh.doctor import examine
-    from assay.launch.ssh.facts import facts_of
+    from assay.launch.ssh.doctor import examine, facts_of
 
     request.report("Examining all hosts and importing torch there …")
     tables = facts_of(system, request.data)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import stat
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from assay import payload_files, shell
 from assay.errors import LaunchError, PlatformError
 from assay.launch.frames import Frame, FrameReader
 from assay.launch.launcher import JobRefusedError
-from assay.launch.ssh import refusals
 from assay.launch.ssh.options import SshSystem
-from assay.records import Extent
+from assay.records import Extent, Scalar
+from assay.shell import CompletedCommand
 from assay_payloads.keeping.ssh_host import MARK
 
 CONNECT_S = 10
@@ -42,6 +44,29 @@ for name, source in json.loads(sys.argv.pop(1)):
     exec(compile(source, name, "exec"), module.__dict__)
 module.main(*sys.argv[1:])
 """
+# ssh's message → what to do
+REMEDIES: Final[tuple[tuple[str, str], ...]] = (
+    (
+        r"host key verification failed|remote host identification has changed",
+        "its host key is unknown or has changed: check it, and connect once manually: ssh {host}",
+    ),
+    (
+        r"permission denied",
+        "it accepts none of your keys: ssh-copy-id {host}, or name the key in `identity`; a key with a "
+        "passphrase must be in ssh-agent",
+    ),
+    (r"could not resolve hostname", "correct `hosts`, or give the name a HostName in ~/.ssh/config"),
+    (
+        r"connection refused",
+        "no ssh server is listening there: start it (systemctl start sshd), or correct `port`",
+    ),
+    (r"timed out|no route to host|network is unreachable", "check that it is up: ping {host}"),
+    (
+        r"identity file .* not accessible|bad configuration option|can't open user config",
+        "correct it in the system",
+    ),
+)
+_CLOCK_ROUNDS = 7  # the fastest response is the most accurate
 
 
 class HostUnreachableError(PlatformError):
@@ -65,9 +90,9 @@ class Connection:
         self.open()
         done = _run(self.program(what, directory, *arguments), timeout_s, stdin)
         if done.exit_code == UNREACHABLE_EXIT:
-            raise HostUnreachableError(refusals.unreachable(self.host, done.stderr))
+            raise HostUnreachableError(unreachable(self.host, done.stderr))
         if MARK not in done.stdout:
-            raise JobRefusedError(refusals.no_answer(self.host, self.system.python, done), Extent.SYSTEM)
+            raise JobRefusedError(no_answer(self.host, self.system.python, done), Extent.SYSTEM)
         return _answer(self.host, done.stdout)
 
     def argv(self, command: Sequence[str]) -> list[str]:
@@ -86,7 +111,7 @@ class Connection:
         argv = [*self._ssh(), "-M", "-N", "-f", "-o", f"ControlPersist={_PERSIST_S}", "--", self.host]
         command = _run(argv, 3 * CONNECT_S)
         if not command.ok:
-            raise HostUnreachableError(refusals.unreachable(self.host, command.stderr))
+            raise HostUnreachableError(unreachable(self.host, command.stderr))
 
     def address(self) -> str:
         """Name or address of the host according to the ssh config."""
@@ -150,7 +175,7 @@ def _answer(host: str, printed: str) -> Any:
     _, _, line = printed.rpartition(MARK)
     answer = json.loads(line.splitlines()[0])
     if "error" in answer:
-        raise JobRefusedError(refusals.refused(host, answer["error"]), Extent.SYSTEM)
+        raise JobRefusedError(refused(host, answer["error"]), Extent.SYSTEM)
     return answer
 
 
@@ -162,3 +187,76 @@ def _private_directory() -> Path:
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
         raise LaunchError(f"{place} is not a private directory of yours; remove it")
     return place
+
+
+def unreachable(host: str, stderr: str) -> str:
+    """Why ssh could not connect."""
+    message = _last_line(stderr)
+    for pattern, remedy in REMEDIES:
+        if re.search(pattern, stderr, re.IGNORECASE):
+            return f"{host} can't be reached: {message}; {remedy.format(host=host)}"
+    return f"{host} can't be reached: {message}"
+
+
+def no_answer(host: str, python: str, done: CompletedCommand) -> str:
+    """Why a reachable host did not answer."""
+    message = _last_line(done.stderr)
+    if done.exit_code in (126, 127) or "not found" in message:
+        return (
+            f"{host}: can't run {python} there ({message}); set `python` to an interpreter that all hosts "
+            "have"
+        )
+    return (
+        f"{host}: no answer from {python} (exit code {done.exit_code}): {message}; it must be Python 3.9 or "
+        "newer"
+    )
+
+
+def refused(host: str, error: str) -> str:
+    """Why the host's disk or an earlier job refused it."""
+    if "No space left" in error or "quota" in error.lower():
+        return f"{host}: {error}; free up space there, or set the system's `directory` to another one"
+    if "Permission denied" in error or "Read-only" in error:
+        return f"{host}: {error}; set `directory` to one that you may write to"
+    return f"{host}: {error}"
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it printed nothing"
+
+
+def clock_offset(connection: Connection) -> dict[str, Scalar]:
+    """`clock.offset_s`, positive if the host is ahead, and its maximum error.
+
+    Empty if the host does not respond.
+    """
+    try:
+        connection.open()
+    except HostUnreachableError:
+        return {}
+    with subprocess.Popen(
+        connection.program("clock", "~"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        rounds = [answer for _ in range(_CLOCK_ROUNDS) if (answer := _ask_clock(process)) is not None]
+    if not rounds:
+        return {}
+    error_s, offset_s = min(rounds)
+    return {"clock.offset_s": round(offset_s, 6), "clock.offset_error_s": round(error_s, 6)}
+
+
+def _ask_clock(process: subprocess.Popen[str]) -> tuple[float, float] | None:
+    """Half the round-trip time, and the offset of the reported time from its midpoint."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    began, asked_at = time.monotonic(), time.time()
+    try:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        return None
+    for line in process.stdout:
+        if line.startswith("time "):
+            half_s = (time.monotonic() - began) / 2
+            return half_s, float(line.split()[1]) - (asked_at + half_s)
+    return None

@@ -1,10 +1,21 @@
-"""Checks of hosts reached over ssh, side by side. Pure; facts.py collects the facts."""
+"""The doctor of hosts reached over ssh: what each reports about itself, and what that means side by side."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
+from assay import payload_files
 from assay.checks import examine as machine
 from assay.checks.check import Check, number, text
 from assay.checks.examine import Hosts, placed_at, worst_of_each
+from assay.errors import LaunchError
+from assay.launch import programs
+from assay.launch.ssh.connection import Connection, clock_offset
+from assay.launch.ssh.launcher import on_each
+from assay.launch.ssh.options import SshSystem
+from assay.records import Scalar
+from assay.secret_reference import texts
 from assay.units import human_seconds
 
 MOST_OFFSET_S = 0.1  # the logs of several hosts are compared to tenths of a second
@@ -14,6 +25,7 @@ ALIKE = (
     *("gpu.count", "gpu.0.name", "python.version", "torch.version", "python.numpy"),
 )
 _LABELS = {"gpu.0.name": "GPU"}
+TRY_OUT_S = 240.0  # a cold import of torch from a network file system takes minutes
 
 
 def examine(hosts: Hosts) -> tuple[Check, ...]:
@@ -70,3 +82,24 @@ def alike(hosts: Hosts) -> Check:
 
 def _rest(errors: list[str]) -> str:
     return "" if len(errors) == 1 else f"then the others: {'; '.join(errors[1:4])}"
+
+
+def facts_of(system: SshSystem, data: str | None = None) -> dict[str, Mapping[str, Scalar]]:
+    """Host → its facts; `ssh.error` says why there are no others. `data`: directory whose files to read."""
+    tables = on_each(
+        lambda n: _host_facts(Connection(system.hosts[n], system), data), range(len(system.hosts))
+    )
+    return dict(zip(system.hosts, tables, strict=True))
+
+
+def _host_facts(connection: Connection, data: str | None) -> dict[str, Scalar]:
+    system, commands = connection.system, programs.doctor_commands(data)
+    sources = payload_files.files(*(command[0] for command in commands))
+    files = {name: source.decode() for name, source in sources.items()}
+    stdin = json.dumps({"files": files, "programs": commands, "env": texts(system.env)}).encode()
+    try:
+        answer = connection.ask("try_out", system.directory, system.python, stdin=stdin, timeout_s=TRY_OUT_S)
+    except LaunchError as error:
+        return {"ssh.error": str(error)}
+    facts = programs.combined_facts(answer["said"])
+    return {**facts, "disk.free_bytes": answer["free_bytes"], **clock_offset(connection)}

@@ -24,12 +24,11 @@ from urllib.parse import unquote
 
 from assay import payload_files
 from assay.errors import LaunchError, OptionsError, PlatformError, Problem
-from assay.launch import dry_run, job_spec, outputs
+from assay.launch import dry_run, job_directory, job_spec
 from assay.launch.job_directory import by_whom, job_status, joined, not_taken
 from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
 from assay.launch.spool import TOKEN
-from assay.launch.ssh import clocks
-from assay.launch.ssh.connection import Connection, HostUnreachableError
+from assay.launch.ssh.connection import Connection, HostUnreachableError, clock_offset
 from assay.launch.ssh.listener import Listener
 from assay.launch.ssh.options import SshSystem
 from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, RenderedJob, Scalar
@@ -171,7 +170,7 @@ class SshLauncher:
     def fetch(self, handle: Handle, patterns: Sequence[str]) -> Iterator[Output]:
         """From the hosts' directories; from node 1 on, below `node-1/` and so on. At most 1 GiB per host."""
         for pattern in patterns:
-            outputs.check_name(pattern)
+            job_directory.check_output_name(pattern)
         for node in _nodes_of(handle):
             for item in self.hosts[node].files(self._place(handle.token, node), patterns):
                 name = unquote(item.stream.removeprefix("file:"))
@@ -323,7 +322,10 @@ class SshLauncher:
         """How far the host's clock is off, measured once."""
         connection = self.hosts[node]
         if connection.host not in self._clocks:
-            self._clocks[connection.host] = {"ssh.host": connection.host, **clocks.offset(connection)}
+            self._clocks[connection.host] = {
+                "ssh.host": connection.host,
+                **clock_offset(connection),
+            }
         return self._clocks[connection.host]
 
     def _ask(self, token: str, node: int, what: str, *arguments: str, **more: Any) -> Any:

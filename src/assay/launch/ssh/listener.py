@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from assay.launch.frames import Frame, FrameReader, Joiner
-from assay.launch.ssh import refusals
-from assay.launch.ssh.connection import Connection
+from assay.launch.ssh.connection import Connection, unreachable
 from assay.records import NODE_STREAMS, Output
 from assay_payloads.keeping.ssh_host import MARK
 
@@ -131,7 +130,7 @@ class Listener:
         self._drop()
         self._said.seek(0)
         stderr = self._said.read().decode(errors="replace")
-        self.trouble = refusals.unreachable(self.connection.host, stderr)
+        self.trouble = unreachable(self.connection.host, stderr)
         self._again_at = time.monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
 

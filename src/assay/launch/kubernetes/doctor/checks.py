@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from assay.checks.check import Check, Facts, for_system
-from assay.launch.kubernetes.doctor import access, places, room, settings
-from assay.launch.kubernetes.doctor import deep as inside
+from assay.launch.kubernetes.doctor import access, namespace_checks, node_checks
+from assay.launch.kubernetes.doctor import smoke as inside
 from assay.launch.kubernetes.doctor.cluster_view import ClusterView
 from assay.launch.kubernetes.doctor.look import look
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.refusals import ApiError
+from assay.launch.kubernetes.wire import ApiError
 
 CHECKS: tuple[Callable[[ClusterView], Check], ...] = (
     access.server,
@@ -20,16 +20,16 @@ CHECKS: tuple[Callable[[ClusterView], Check], ...] = (
     access.level,
     access.constraints,
     access.account,
-    room.quota,
-    room.claims,
-    room.dns,
-    places.nodes,
-    places.devices,
-    places.labels,
-    places.alike,
-    settings.cpu_manager,
-    settings.server_clock,
-    settings.node_clocks,
+    namespace_checks.quota,
+    namespace_checks.claims,
+    namespace_checks.dns,
+    node_checks.usable_nodes,
+    node_checks.devices,
+    node_checks.labels,
+    node_checks.alike,
+    node_checks.cpu_manager,
+    node_checks.server_clock,
+    node_checks.node_clocks,
 )
 
 
@@ -50,9 +50,9 @@ def _examined(system: KubernetesSystem, deep: bool, data: str | None) -> tuple[F
         seen = look(system)
     except ApiError as error:
         return {}, (Check("API server", "fail", str(error), "kubectl cluster-info"),)
-    facts = {"kubernetes.version": seen.version, **places.facts(seen)}
+    facts = {"kubernetes.version": seen.version, **node_checks.node_facts(seen)}
     checks = tuple(check(seen) for check in CHECKS)
     if not (deep or data is not None):
         return facts, (*checks, inside.not_looked_into(seen))
-    facts_inside, more = inside.examine(seen, data)
+    facts_inside, more = inside.examine_inside(seen, data)
     return {**facts, **facts_inside}, (*checks, *more)

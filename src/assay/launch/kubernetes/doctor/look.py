@@ -7,15 +7,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from assay.launch.kubernetes import openshift, pod_security, rbac
-from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, Resource
-from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, Resource, connect
 from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
-from assay.launch.kubernetes.doctor.places import hindrance
+from assay.launch.kubernetes.doctor.node_checks import hindrance
 from assay.launch.kubernetes.kinds import KINDS
-from assay.launch.kubernetes.openshift_detection import NAMESPACES, is_openshift
+from assay.launch.kubernetes.openshift import NAMESPACES, is_openshift
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.refusals import FORBIDDEN, ApiError
-from assay.launch.kubernetes.times import moment
+from assay.launch.kubernetes.pod_status import moment
+from assay.launch.kubernetes.wire import FORBIDDEN, ApiError
 
 QUOTAS = Resource("v1", "resourcequotas")
 CLAIMS = Resource("v1", "persistentvolumeclaims")

@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from assay import shell
 from assay.errors import PlatformError
 from assay.launch.batch.queue import QueueSilentError, no_answer, refusal
 from assay.launch.batch.queued_job import QueuedJob
 from assay.launch.batch.script import NAME, token_of
-from assay.launch.slurm.refusals import HOPELESS, extent_of
 from assay.records import Extent, JobState
 from assay.shell import ProgramMissingError
 
@@ -48,6 +47,30 @@ _CAN_NOT_WRITE = "0:53"  # slurmd: the batch script's output file could not be o
 _NO_NODES = ("(null)", "None assigned")
 _NODES_UNUSABLE = re.compile("DOWN|DRAINED|ReqNodeNotAvail")  # in the reason why a job waits
 _SUBMITTED = re.compile(r"(\d+)(?:;(\S+))?")
+# Source: slurm_errno.c; the first match counts
+REFUSALS: Final = (
+    (
+        r"invalid account|qos specification|partition (name )?specified|partition not available"
+        r"|not permitted|permission denied|reservation|unable to contact|timed out|authentication",
+        Extent.PLATFORM,
+    ),
+    (r"time limit", Extent.BENCHMARK),
+    (r"node configuration|partition configuration|node count|memory", Extent.SHAPE),
+    (r"feature specification|gres|generic resource|node name|unrecognized option|invalid", Extent.SYSTEM),
+)
+# Source: squeue(1), JOB REASON CODES
+HOPELESS: Final = {
+    "PartitionDown": Extent.PLATFORM,
+    "PartitionInactive": Extent.PLATFORM,
+    "InvalidAccount": Extent.PLATFORM,
+    "InvalidQOS": Extent.PLATFORM,
+    "AccountNotAllowed": Extent.PLATFORM,
+    "QOSNotAllowed": Extent.PLATFORM,
+    "PartitionTimeLimit": Extent.BENCHMARK,
+    "PartitionNodeLimit": Extent.SHAPE,
+    "PartitionConfig": Extent.SHAPE,
+    "BadConstraints": Extent.SHAPE,
+}
 
 
 @dataclass(frozen=True)
@@ -291,3 +314,13 @@ def _output_lines(command: shell.CompletedCommand) -> list[str]:
     if _UNKNOWN_JOB in command.stderr or _NO_ACCOUNTING in command.stderr:
         return []
     raise no_answer(Slurm.called, command)
+
+
+def extent_of(message: str) -> Extent:
+    """Which jobs it would refuse for the same reason as this one.
+
+    >>> extent_of("sbatch: error: Batch job submission failed: Requested node configuration is not available")
+    <Extent.SHAPE: 'shape'>
+    """
+    extents = (extent for pattern, extent in REFUSALS if re.search(pattern, message, re.IGNORECASE))
+    return next(extents, Extent.POINT)

@@ -1,4 +1,4 @@
-"""Checks of the nodes that a system's pods may run on: which ones, their devices, whether they are alike."""
+"""Checks of a cluster's nodes: which can run the pods, their devices, settings, and clocks."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from assay.checks.check import Check, Facts
-from assay.launch.kubernetes import quantities
+from assay.launch.kubernetes import fields
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure
 from assay.launch.kubernetes.options import KubernetesSystem, Toleration
+from assay.launch.kubernetes.pod_status import moment
 from assay.records import Scalar
 from assay.units import human
 
@@ -21,9 +22,16 @@ MOST_NAMED = 4
 STATE_TAINT = "tainted node.kubernetes.io/"  # how the cluster itself marks a node's state
 DRIVER_LABELS = ("nvidia.com/cuda.driver-version.full", "nvidia.com/gpu.product", "nvidia.com/mig.strategy")
 ALIKE = ("architecture", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion")
+SLIGHT_S = 0.5  # NTP keeps a data center's clocks within milliseconds
+HEARTBEAT_S = 10.0  # a kubelet renews its lease this often
+LATE_S = 40.0  # and counts as lost after this long
+STATIC = (
+    "in the nodes' KubeletConfiguration: cpuManagerPolicy: static, topologyManagerPolicy: single-numa-node; "
+    "on OpenShift, a PerformanceProfile; then drain, remove cpu_manager_state, and restart the kubelet"
+)
 
 
-def nodes(seen: ClusterView) -> Check:
+def usable_nodes(seen: ClusterView) -> Check:
     """How many nodes can run the pods, and what keeps the others from it."""
     if isinstance(seen.nodes, ReadFailure):
         return seen.nodes.check("nodes")
@@ -40,7 +48,7 @@ def nodes(seen: ClusterView) -> Check:
 
 def hindrance(node: Object, system: KubernetesSystem) -> str:
     """What keeps the system's pods from a node, affinity aside; "" if nothing does."""
-    return away(node, system) or foreign(node, system)
+    return away(node, system) or unsuited(node, system)
 
 
 def away(node: Object, system: KubernetesSystem) -> str:
@@ -53,7 +61,7 @@ def away(node: Object, system: KubernetesSystem) -> str:
     return next((taint for taint in _unborne(node, system) if STATE_TAINT in taint), "")
 
 
-def foreign(node: Object, system: KubernetesSystem) -> str:
+def unsuited(node: Object, system: KubernetesSystem) -> str:
     """What in its name, labels, or taints set by people excludes a node from the system."""
     if system.nodes and _name(node) not in system.nodes:
         return "not one of the system's nodes"
@@ -86,7 +94,7 @@ def devices(seen: ClusterView) -> Check:
     used = None if isinstance(seen.pods, ReadFailure) else in_use(seen.pods)
     offers, worst = [], ""
     for name, amount in sorted(requested.items()):
-        offer, trouble = _offer(name, quantities.number(amount), usable, used)
+        offer, trouble = _offer(name, fields.quantity_number(amount), usable, used)
         offers.append(offer)
         worst = "fail" if "fail" in (worst, trouble) else worst or trouble
     evidence = "; ".join(offers) + more
@@ -107,7 +115,7 @@ def _offer(
 ) -> tuple[str, str]:
     """Evidence on one resource, and `fail` or `warn` if one accelerator's share is not available."""
     offered = {
-        _name(node): quantities.number(amount)
+        _name(node): fields.quantity_number(amount)
         for node in usable
         if (amount := node["status"].get("allocatable", {}).get(name)) is not None
     }
@@ -137,7 +145,7 @@ def in_use(pods: Iterable[Object]) -> dict[tuple[str, str], float]:
         node = pod["spec"].get("nodeName")
         for container in pod["spec"]["containers"] if node else ():
             for name, amount in container.get("resources", {}).get("requests", {}).items():
-                used[node, name] += quantities.number(amount)  # type: ignore[assignment]
+                used[node, name] += fields.quantity_number(amount)  # type: ignore[assignment]
     return dict(used)
 
 
@@ -192,7 +200,7 @@ def alike(seen: ClusterView) -> Check:
     return Check("nodes alike", "ok", f"all {len(usable)}: {same}" if len(usable) > 1 else f"one: {same}")
 
 
-def facts(seen: ClusterView) -> Facts:
+def node_facts(seen: ClusterView) -> Facts:
     """Each node's devices as numbers: `node.NAME.nvidia.com/gpu.announced`, `.allocated`, `.free`."""
     if isinstance(seen.nodes, ReadFailure):
         return {}
@@ -200,7 +208,7 @@ def facts(seen: ClusterView) -> Facts:
     figures: dict[str, Scalar] = {}
     for node in seen.nodes:
         for name, amount in node["status"].get("allocatable", {}).items():
-            key, offered = f"node.{_name(node)}.{name}", quantities.number(amount)
+            key, offered = f"node.{_name(node)}.{name}", fields.quantity_number(amount)
             figures[f"{key}.announced"] = offered
             if used is not None:
                 figures[f"{key}.allocated"] = used.get((_name(node), name), 0.0)
@@ -235,3 +243,73 @@ def _few(names: Sequence[str]) -> str:
 
 def _name(node: Object) -> str:
     return str(node["metadata"]["name"])
+
+
+def cpu_manager(seen: ClusterView) -> Check:
+    """Whether pods that request exclusive CPUs get them, close to their devices."""
+    name = "CPU manager"
+    if isinstance(seen.kubelets, ReadFailure):
+        check = seen.kubelets.check(name)
+        if not seen.kubelets.forbidden:
+            return check
+        # `assay cluster rbac` does not print this permission: whoever has it can run commands in any pod
+        remedy = "ask an administrator to run: kubectl get --raw /api/v1/nodes/NODE/proxy/configz"
+        return Check(name, check.state, check.evidence, remedy)
+    if isinstance(seen.nodes, ReadFailure):
+        return seen.nodes.check(name)
+    if not seen.kubelets:
+        return Check(name, "unknown", "no kubelet reported its settings")
+    policies = Counter(_policy(kubelet) for kubelet in seen.kubelets.values())
+    evidence = ", ".join(f"{policy} on {count}" for policy, count in policies.most_common())
+    evidence += f", of {len(seen.kubelets)} nodes queried"
+    if seen.system.pin_cpus and any(not policy.startswith("static") for policy in policies):
+        return Check(name, "fail", f"{evidence}, but pin_cpus requests exclusive CPUs", STATIC)
+    if len(policies) > 1:
+        return Check(name, "warn", f"{evidence}: the nodes differ", STATIC)
+    return Check(name, "ok", evidence)
+
+
+def _policy(kubelet: Object) -> str:
+    cpus, topology = (kubelet.get(f"{manager}ManagerPolicy", "none") for manager in ("cpu", "topology"))
+    return f"{cpus} with topology manager {topology}"
+
+
+def server_clock(seen: ClusterView) -> Check:
+    """Whether the API server's clock agrees with this machine's."""
+    if isinstance(seen.server_ahead_s, ReadFailure):
+        return seen.server_ahead_s.check("API server's clock")
+    return offset("API server's clock", *seen.server_ahead_s)
+
+
+def offset(name: str, low_s: float, high_s: float) -> Check:
+    """A check of a clock that is between `low_s` and `high_s` seconds ahead of this machine's."""
+    evidence = f"between {low_s:+.1f} and {high_s:+.1f} s ahead of this machine's"
+    if low_s > SLIGHT_S or high_s < -SLIGHT_S:
+        return Check(name, "warn", evidence, "event times don't match; on both machines: chronyc tracking")
+    return Check(name, "ok", evidence)
+
+
+def node_clocks(seen: ClusterView) -> Check:
+    """When each node last reported, by its own clock, which shows clocks that run ahead or behind."""
+    name = "nodes' clocks"
+    if isinstance(seen.leases, ReadFailure):
+        return seen.leases.check(name)
+    ages = {
+        lease["metadata"]["name"]: seen.read_at - renewed_at
+        for lease in seen.leases
+        if (renewed_at := moment(lease["spec"].get("renewTime"))) is not None
+    }
+    if not ages:
+        return Check(name, "unknown", "no node renews a lease")
+    ahead = {node: -age for node, age in ages.items() if age < -SLIGHT_S}
+    late = {node: age for node, age in ages.items() if age > LATE_S}
+    if ahead or late:
+        differences = [f"{node} is at least {by:.1f} s ahead of this machine" for node, by in ahead.items()]
+        differences += [f"{node} last reported {by:.0f} s ago by its own clock" for node, by in late.items()]
+        return Check(
+            name, "warn", "; ".join(differences[:4]), "on those nodes: chronyc tracking; kubectl get nodes"
+        )
+    evidence = (
+        f"last reports {min(ages.values()):.1f} to {max(ages.values()):.1f} s ago by the nodes' own clocks"
+    )
+    return Check(name, "ok", f"{evidence}; they are due every {HEARTBEAT_S:g} s")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from assay.checks.check import Check
-from assay.launch.kubernetes import pod_security, quantities
+from assay.launch.kubernetes import fields, pod_security
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure
 
@@ -53,7 +53,7 @@ def _left(seen: ClusterView, namespace_quota: Object) -> Iterator[tuple[str, boo
             if resource in ("cpu", "memory"):
                 yield f"{name} requires {key}, but the pods don't set it", False
             continue
-        free = quantities.number(most) - quantities.number(used.get(key, "0"))
+        free = fields.quantity_number(most) - fields.quantity_number(used.get(key, "0"))
         fits = int(free // per_pod) if per_pod else 0
         yield (
             f"{name}: {key} has {free:g} of {most} left, for {fits} pods of one accelerator",
@@ -69,7 +69,7 @@ def _stated(seen: ClusterView) -> tuple[Mapping[str, float], Mapping[str, float]
     for container in spec["containers"]:
         for total, stated in ((requests, "requests"), (limits, "limits")):
             for resource, amount in container.get("resources", {}).get(stated, {}).items():
-                total[resource] += quantities.number(amount)  # type: ignore[assignment]
+                total[resource] += fields.quantity_number(amount)  # type: ignore[assignment]
     return requests, limits
 
 

@@ -1,25 +1,29 @@
-"""The nodes that a system's pods may run on, and whose pods are there. Reads only."""
+"""The nodes that a system's pods may run on, whose pods are there, and how pods are kept off slow nodes."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from assay.errors import InputError
-from assay.launch.kubernetes import quantities
-from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object
-from assay.launch.kubernetes.connection import connect
+from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, connect
 from assay.launch.kubernetes.doctor.cluster_view import GRANT
 from assay.launch.kubernetes.doctor.look import STILL_THERE
-from assay.launch.kubernetes.doctor.places import away, foreign, is_device
+from assay.launch.kubernetes.doctor.node_checks import away, is_device, unsuited
+from assay.launch.kubernetes.fields import quantity_number
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.order import LABEL_TOKEN
-from assay.launch.kubernetes.refusals import ApiError
-from assay.launch.kubernetes.scheduling import REQUIRED
-from assay.launch.nodes import Member, NodeQuery, chosen
+from assay.launch.kubernetes.scheduling import REQUIRED, meets
+from assay.launch.kubernetes.wire import ApiError
+from assay.launch.platform import KeepOffMethod, Losses, Member, NodeQuery, chosen
 
 LITTLE_CPU = 0.5  # CPUs that others may have requested on a node that still counts as idle,
 LITTLE_SHARE = 0.05  # or this share of the node's CPUs, if that is more
 _EVERYWHERE = {"DaemonSet", "Node"}  # owners of pods that each node has, busy or not
+SLOW_KEY = "assay.dev/slow"  # key of labels and taints
+_MOST_LETTERS = 63  # in a label's value
 
 
 def members(system: KubernetesSystem, query: NodeQuery) -> list[Member]:
@@ -48,7 +52,7 @@ def members(system: KubernetesSystem, query: NodeQuery) -> list[Member]:
 def suits(node: Object, system: KubernetesSystem) -> bool:
     """Whether the system's pods may ever run on a node, by its labels, its taints, and the affinity."""
     required = (system.affinity.nodeAffinity or {}).get(REQUIRED)
-    return not foreign(node, system) and (required is None or _any_term(node, required))
+    return not unsuited(node, system) and (required is None or _any_term(node, required))
 
 
 def _used(cluster: Cluster, nodes: Mapping[str, Object]) -> dict[str, str]:
@@ -87,8 +91,8 @@ def use(node: Object, pods: Iterable[Object]) -> str:
         if devices := sorted({name for request in requests for name in request if is_device(name)}):
             return f"{called} has {', '.join(devices)}"
         if not _EVERYWHERE & {owner["kind"] for owner in pod["metadata"].get("ownerReferences", ())}:
-            cpus += sum(quantities.number(request["cpu"]) for request in requests if "cpu" in request)
-    offered = quantities.number(node["status"].get("allocatable", {}).get("cpu", "0"))
+            cpus += sum(quantity_number(request["cpu"]) for request in requests if "cpu" in request)
+    offered = quantity_number(node["status"].get("allocatable", {}).get("cpu", "0"))
     little = max(LITTLE_CPU, LITTLE_SHARE * offered)
     return f"others' pods have {cpus:g} of {offered:g} CPUs" if cpus > little else ""
 
@@ -102,19 +106,45 @@ def _any_term(node: Object, required: Mapping[str, list[Object]]) -> bool:
         requirements = [(labels, requirement) for requirement in term.get("matchExpressions", ())]
         requirements += [(fields, requirement) for requirement in term.get("matchFields", ())]
         if requirements and all(
-            holds(attributes.get(requirement["key"]), requirement) for attributes, requirement in requirements
+            meets(attributes.get(requirement["key"]), requirement) for attributes, requirement in requirements
         ):
             return True
     return False
 
 
-def holds(value: str | None, expression: Object) -> bool:
-    """Whether a value, None if there is none, meets a requirement of a selector."""
-    values, operator = expression.get("values", ()), expression["operator"]
-    if operator in ("In", "Exists"):
-        return value is not None and (operator == "Exists" or value in values)
-    if operator in ("NotIn", "DoesNotExist"):
-        return value is None or (operator == "NotIn" and value not in values)
-    if value is None or not value.lstrip("-").isdigit():  # Gt and Lt apply to integers only
-        return False
-    return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
+def keep_off_methods(definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
+    """Labels, taints, and cordons, each with the command that undoes it."""
+    context = definition.get("context")
+
+    def kubectl(*arguments: str) -> str:
+        return shlex.join(["kubectl", *(["--context", context] if context else []), *arguments])
+
+    pairs = {node: f"{SLOW_KEY}={_slow_label(losses)}" for node, losses in slow.items()}
+    return (
+        KeepOffMethod(
+            "labels",
+            "for a job's nodeAffinity to avoid",
+            tuple(kubectl("label", "node", "--overwrite", node, pair) for node, pair in pairs.items()),
+            tuple(kubectl("label", "node", node, f"{SLOW_KEY}-") for node in slow),
+        ),
+        KeepOffMethod(
+            "taints",
+            "pods go elsewhere while there is room",
+            tuple(
+                kubectl("taint", "node", "--overwrite", node, f"{pair}:PreferNoSchedule")
+                for node, pair in pairs.items()
+            ),
+            tuple(kubectl("taint", "node", node, f"{SLOW_KEY}:PreferNoSchedule-") for node in slow),
+        ),
+        KeepOffMethod(
+            "drain",
+            "no new pods; running pods stay",
+            tuple(kubectl("cordon", node) for node in slow),
+            tuple(kubectl("uncordon", node) for node in slow),
+        ),
+    )
+
+
+def _slow_label(losses: Losses) -> str:
+    """What a node is slow at, as a label's value: letters, digits, and `-_.`, at most 63."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", ".".join(losses))[:_MOST_LETTERS].strip("-_.")

@@ -1,15 +1,17 @@
-"""The nodes of a Slurm partition: which are up, which are idle, and their switches. Reads only."""
+"""The nodes of a Slurm partition: states, switches, and the commands that keep jobs off slow ones."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from assay.errors import InputError
 from assay.launch.batch.queue import no_answer
-from assay.launch.nodes import Member, NodeQuery, chosen
+from assay.launch.platform import KeepOffMethod, Losses, Member, NodeQuery, chosen, reason
+from assay.launch.slurm.commands import Slurm
 from assay.launch.slurm.options import SlurmSystem
-from assay.launch.slurm.states import Slurm
 
 SWITCH = "switch"  # what nodes share, as the value of `--by`
 # Source: sinfo(1), NODE STATE CODES: the word may be followed by a mark; * means that the node does not
@@ -93,3 +95,19 @@ def _output_lines(slurm: Slurm, *argv: str) -> list[str]:
     if not command.ok:
         raise no_answer(slurm.called, command)
     return [line.strip() for line in command.stdout.splitlines() if line.strip()]
+
+
+def keep_off_methods(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
+    """Draining, with its reason."""
+
+    def update(node: str, *settings: str) -> str:
+        return shlex.join(["scontrol", "update", f"NodeName={node}", *settings])
+
+    return (
+        KeepOffMethod(
+            "drain",
+            "no new jobs; running jobs stay",
+            tuple(update(node, "State=DRAIN", f"Reason={reason(losses)}") for node, losses in slow.items()),
+            tuple(update(node, "State=RESUME") for node in slow),
+        ),
+    )

@@ -1,14 +1,16 @@
-"""The hosts that a system's jobs may run on: which accept jobs, and which others use. Reads only."""
+"""The hosts of a system's jobs: which accept jobs, and the commands that keep jobs off slow ones."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
+from typing import Any
 
 from assay.errors import InputError
 from assay.launch.lsf.commands import Lsf
 from assay.launch.lsf.options import LsfSystem
-from assay.launch.nodes import Member, NodeQuery, chosen
+from assay.launch.platform import KeepOffMethod, Losses, Member, NodeQuery, chosen, reason
 
 # Source: bhosts(1), STATUS: a host that is full or busy accepts jobs again once its jobs have ended
 _TAKES_JOBS = {"ok", "closed_Full", "closed_Excl", "closed_Busy", "closed_cu_Excl"}
@@ -69,3 +71,17 @@ def _member(record: Mapping[str, str], *, idle: bool) -> Member:
     if idle and (status != "ok" or jobs not in ("0", "", "-")):
         return Member(name, used=f"{jobs} slots used, {status} according to LSF")
     return Member(name)
+
+
+def keep_off_methods(_definition: Mapping[str, Any], slow: Mapping[str, Losses]) -> tuple[KeepOffMethod, ...]:
+    """Closing hosts, with the reason as the administrator's comment."""
+    return (
+        KeepOffMethod(
+            "drain",
+            "no new jobs; running jobs stay",
+            tuple(
+                shlex.join(["badmin", "hclose", "-C", reason(losses), node]) for node, losses in slow.items()
+            ),
+            tuple(shlex.join(["badmin", "hopen", node]) for node in slow),
+        ),
+    )

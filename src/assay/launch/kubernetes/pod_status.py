@@ -1,4 +1,4 @@
-"""When things happened to a pod, and the time of a job split by phase. Pure."""
+"""What a pod's status says: about the container that runs ranks, and when things happened. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,30 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from assay.launch.kubernetes.payload import PROGRAM_DIR
+
 Object = Mapping[str, Any]
+
+
+def rank_container(pod: Object) -> str:
+    """The name of the container that mounts the programs sent with the job; kinds name it differently."""
+    containers = pod["spec"]["containers"]
+    return str(next(filter(_mounts_programs, containers), containers[0])["name"])
+
+
+def rank_status(pod: Object) -> Object:
+    """What the kubelet reports about that container; empty before it reports anything."""
+    statuses = pod.get("status", {}).get("containerStatuses", ())
+    return next((status for status in statuses if status["name"] == rank_container(pod)), {})
+
+
+def has_begun(pod: Object) -> bool:
+    """Whether that container runs or ran, so that it has a log."""
+    return not rank_status(pod).get("state", {}).keys().isdisjoint(("running", "terminated"))
+
+
+def _mounts_programs(container: Object) -> bool:
+    return any(mount["mountPath"] == PROGRAM_DIR for mount in container.get("volumeMounts", ()))
 
 
 def moment(stamp: str | None) -> float | None:
@@ -23,7 +46,7 @@ def deleted_at(obj: Object) -> float | None:
     return None if ends_at is None else ends_at - obj["metadata"].get("deletionGracePeriodSeconds", 0)
 
 
-def split(pod: Object, events: Iterable[Object], ranks_at: float | None) -> dict[str, float]:
+def phase_times(pod: Object, events: Iterable[Object], ranks_at: float | None) -> dict[str, float]:
     """Seconds that a pod spent until its ranks ran: `queue_s`, `pull_s`, `start_s`; absent where unknown.
 
     queue  from its creation until a node was found
