@@ -9,7 +9,6 @@ from page_text import spoken, table
 
 from assay.launch.kubernetes.causes import RULES, Rule
 from assay.launch.lsf import commands as lsf
-from assay.launch.lsf import commands as lsf_commands
 from assay.launch.podman import engine as podman
 from assay.launch.podman.options import ContainerSystem
 from assay.launch.slurm import commands as slurm
@@ -68,7 +67,7 @@ def _lines() -> Iterator[str]:
     yield from _by_words("pending reason", lsf.HOPELESS)
     yield ""
     yield from table(
-        ("pending reason", "what to do"), ((spoken(p), words) for p, words in lsf_commands.PENDING_REMEDIES)
+        ("pending reason", "what to do"), ((spoken(p), words) for p, words in lsf.PENDING_REMEDIES)
     )
     yield "\nWhat `bsub` says when it refuses a job. Any other refusal affects this point.\n"
     yield from _by_words("`bsub` says", lsf.REFUSALS)
