@@ -210,10 +210,11 @@ class NamedEntries(Mapping[str, T], Generic[T]):
 def registry(
     group: str,
     built_in: Mapping[str, str],
-    kind: type[T],
+    kind: type[Any],
     *,
     calls_itself: Callable[[T], str] | None = None,
     adapt: Callable[[T, EntryPoint], T] = lambda added, _entry: added,
+    part: Callable[[Any], T] = lambda entry: entry,
 ) -> NamedEntries[T]:
     """The table of a group.
 
@@ -222,6 +223,7 @@ def registry(
     calls_itself  the name that an entry states, if it states one
     adapt         makes the entry from what a plug-in added, so that its failures stay its own; raises
                   if that can't be used
+    part          makes the entry from what is at its location
     """
     assert group in TABLES
     return NamedEntries(
@@ -230,7 +232,7 @@ def registry(
         kind,
         calls_itself=calls_itself,
         adapt=adapt,
-        part=lambda entry: entry,
+        part=part,
         loaded={},
     )
 

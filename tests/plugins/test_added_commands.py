@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -52,6 +53,40 @@ def assay_of(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program, *words], env=env, capture_output=True, text=True)
 
 
+QUESTION = f"""{STATED}
+from assay.plugins.questions import Answer, Lead, Question, argument, question
+
+
+class Baked(Answer):
+    def view(self):
+        yield Lead("It is done.")
+
+    def document(self):
+        return {{"schema": "oven.bake/1"}}
+
+
+@question
+class Bake(Question):
+    \"\"\"Bake a dish.\"\"\"
+
+    dish: str = argument()
+
+    def answer(self):
+        return Baked()
+
+
+bake = Bake
+"""
+
+
+def test_a_question_is_a_command_with_all_its_forms(tmp_path: Path) -> None:
+    install_command(tmp_path, QUESTION)
+    with used(tmp_path):
+        assert run("bake", "cake").output.strip() == "It is done."
+        assert json.loads(run("bake", "cake", "--json").output) == {"schema": "oven.bake/1"}
+        assert "Missing argument 'DISH'" in run("bake").output
+
+
 def test_it_is_listed_with_its_package_and_not_imported(tmp_path: Path) -> None:
     install_command(tmp_path, "raise SystemExit('imported')")
     with used(tmp_path):
@@ -89,7 +124,10 @@ def test_what_it_raises_otherwise_is_an_error_that_names_it(tmp_path: Path) -> N
     ("text", "why"),
     [
         ("import of_nobody", "can't be imported: ModuleNotFoundError: No module named 'of_nobody'"),
-        (f"{STATED}bake = print", "oven_command:bake is a builtin_function_or_method; expected a Command"),
+        (
+            f"{STATED}bake = print",
+            "oven_command:bake is a builtin_function_or_method; expected a click command or a Question",
+        ),
         (
             BAKE.replace("INTERFACE = 1", "INTERFACE = 7"),
             "is written for interface 7; this Assay has interface 1",

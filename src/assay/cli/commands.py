@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from assay.errors import AssayError, ReaderGoneError
+from assay.errors import AssayError, PluginError, ReaderGoneError
 from assay.registry import EntryPoint, NamedEntries, registry
 
 _ABOUT: Final[Mapping[str, str]] = {
@@ -45,14 +45,32 @@ _ABOUT: Final[Mapping[str, str]] = {
     "schema": "Print the JSON Schema of suite.yaml or systems.yaml.",
 }
 _MODULES: Final = {"import": "import_", "list": "list_"}  # those that Python has a word for
+# questions, of whose fields the command is made
+_QUESTIONS: Final = {"compare": "assay.questions.compare:Compare", "gate": "assay.questions.gate:Gate"}
 _EXPECTED: Final = (
     *(AssayError, ReaderGoneError, OSError, MemoryError, SystemExit),
     *(click.ClickException, click.Abort, click.exceptions.Exit),
 )
 
 
-def _guarded(command: click.Command, plugin: EntryPoint) -> click.Command:
+def _command(entry: Any) -> click.Command:
+    """The command at a location, or that of the question there."""
+    if isinstance(entry, click.Command):
+        return entry
+    from assay.cli.question_command import command_of
+    from assay.questions.question import Question
+
+    if isinstance(entry, type) and issubclass(entry, Question):
+        return command_of(entry)
+    raise TypeError(f"is a {type(entry).__name__}; expected a click command or a Question")
+
+
+def _guarded(entry: Any, plugin: EntryPoint) -> click.Command:
     """The command of a plug-in, whose unexpected exceptions name it."""
+    try:
+        command = _command(entry)
+    except TypeError as error:
+        raise PluginError(f"{plugin}: {plugin.value} {error}") from None
     invoke = plugin.guarded(command.invoke, passes=_EXPECTED)
     command.invoke = invoke  # type: ignore[method-assign]
     return command
@@ -60,9 +78,10 @@ def _guarded(command: click.Command, plugin: EntryPoint) -> click.Command:
 
 COMMANDS: Final[NamedEntries[click.Command]] = registry(
     "assay.commands",
-    {name: f"assay.cli.{_MODULES.get(name, name)}:command" for name in _ABOUT},
-    click.Command,
+    {name: _QUESTIONS.get(name, f"assay.cli.{_MODULES.get(name, name)}:command") for name in _ABOUT},
+    object,
     adapt=_guarded,
+    part=_command,
 )
 """In the order in which users typically need them, those of plug-ins last."""
 

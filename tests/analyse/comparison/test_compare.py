@@ -20,7 +20,7 @@ from assay.analyse.points.groups import group
 from assay.analyse.points.ratio import ratio
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.rounding import hidden_by_rounding
-from assay.cli import compare as compare_command
+from assay.cli.commands import COMMANDS
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.records import Comparison, Estimate, Measurement, Result, RunState, to_plain
 from assay.view import terminal, verdicts
@@ -608,7 +608,7 @@ def _stored(tmp_path: object, runs: Sequence[Result]) -> list[str]:
 
 def test_the_command_prints_the_documented_json(tmp_path: object) -> None:
     where = _stored(tmp_path, side([100.0, 101.0, 99.0]) + side([100.2, 101.1, 99.1], system="b"))
-    ran = CliRunner().invoke(compare_command.command, ["suite:a", "suite:b", "--json", *where])
+    ran = CliRunner().invoke(COMMANDS["compare"], ["suite:a", "suite:b", "--json", *where])
     document = json.loads(ran.stdout)
     assert document["schema"] == "assay.compare/1"
     [found] = document["comparisons"]
@@ -634,19 +634,19 @@ def test_the_exit_code_tells_the_verdict(
 ) -> None:
     monkeypatch.setattr("assay.read.metrics", metrics())
     where = _stored(tmp_path, side([100.1, 101.0, 99.1]) + side(values, system="b"))
-    ran = CliRunner().invoke(compare_command.command, ["suite:a", "suite:b", *where])
+    ran = CliRunner().invoke(COMMANDS["compare"], ["suite:a", "suite:b", *where])
     assert ran.exit_code == code, ran.output
 
 
 def test_one_reference_holds_its_systems_against_the_first(tmp_path: object) -> None:
     where = _stored(tmp_path, side([100.0, 101.0, 99.0]) + side([100.2, 101.1, 99.1], system="b"))
-    ran = CliRunner().invoke(compare_command.command, ["suite", *where])
+    ran = CliRunner().invoke(COMMANDS["compare"], ["suite", *where])
     assert "b compared with a" in ran.output
 
 
 def test_a_side_of_several_systems_is_refused_with_a_name_to_type(tmp_path: object) -> None:
     where = _stored(tmp_path, side([1.0, 2.0]) + side([1.0, 2.0], system="b"))
-    ran = CliRunner().invoke(compare_command.command, ["suite:a", "suite", *where])
+    ran = CliRunner().invoke(COMMANDS["compare"], ["suite:a", "suite", *where])
     assert isinstance(ran.exception, InputError)
     assert "suite:a" in str(ran.exception)
 
@@ -654,14 +654,14 @@ def test_a_side_of_several_systems_is_refused_with_a_name_to_type(tmp_path: obje
 def test_nothing_in_common_says_what_failed(tmp_path: object) -> None:
     failed = side([None, None], system="b", state=RunState.FAILED, cause="rank 0 exited 127")
     where = _stored(tmp_path, side([1.0, 2.0]) + failed)
-    ran = CliRunner().invoke(compare_command.command, ["suite:a", "suite:b", *where])
+    ran = CliRunner().invoke(COMMANDS["compare"], ["suite:a", "suite:b", *where])
     assert ran.exit_code == 3
     assert "2 of 2 runs gave no result (rank 0 exited 127)" in " ".join(ran.output.split())
 
 
 @pytest.mark.parametrize("margin", ["0", "100%", "-2%", "a lot"])
 def test_a_margin_that_is_none_is_refused(tmp_path: object, margin: str) -> None:
-    ran = CliRunner().invoke(compare_command.command, ["a", "b", "--margin", margin, "--runs", str(tmp_path)])
+    ran = CliRunner().invoke(COMMANDS["compare"], ["a", "b", "--margin", margin, "--runs", str(tmp_path)])
     assert ran.exit_code == 2
 
 
