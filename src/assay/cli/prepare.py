@@ -106,7 +106,7 @@ def prepare(
         system, systems=systems_file, part=names, platform=platform, rdma=rdma
     )
     if action == "print":
-        _print(prepared.preparation, as_json)
+        _print(prepared.wanted, as_json)
         return
     code = _carry_out(action, prepared, as_json=as_json, yes=yes, may_restart=restart_nodes)
     if prepared.lacks and action in ("plan", "apply") and not as_json:
@@ -139,7 +139,7 @@ def _carry_out(
 
     if action == "check":
         return _checked(prepared, as_json)
-    preparation = prepared.preparation
+    preparation = prepared.wanted
     steps = prepared.plan(reverting=action == "revert")
     if not as_json:
         _show(prepared.cluster, preparation if action != "revert" else None, steps)
@@ -213,9 +213,7 @@ def _checked(prepared: ClusterPreparation, as_json: bool) -> int:
     checks = prepared.checks()
     if as_json:
         rows = [{"part": name, **asdict(check)} for name, check in checks]
-        options.echo_json(
-            {"schema": "assay.prepare/1", **_describe_parts(prepared.preparation), "checks": rows}
-        )
+        options.echo_json({"schema": "assay.prepare/1", **_describe_parts(prepared.wanted), "checks": rows})
     else:
         for name, check in checks:
             click.echo(f"{check.state:8}{name}: {check.name}: {check.evidence}")

@@ -97,7 +97,7 @@ def scan(
     path     of the catalog
     workers  that count pixels
     sources  what is joined to the frames
-    tell     is called as it goes on
+    tell     takes the state so far, again and again
 
     Raises InputError if the data set or its list of classes can't be read, tags are wrong, or the catalog is
     of another data set; HostError if a store or workers fail.

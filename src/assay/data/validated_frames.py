@@ -127,7 +127,7 @@ class _FrameTable:
         self.rows.append((row, counts))
 
     def write(self) -> None:
-        """Rows that are not in the table yet."""
+        """Write the rows that are not in the table yet."""
         import numpy as np
 
         if not self.rows:

@@ -45,7 +45,7 @@ class Watching:
         return self.telemetry.header
 
     def take(self, entry: TelemetrySample | TelemetryEvent) -> None:
-        """Add what the sampler said."""
+        """Add a sample or an event of the sampler."""
         if isinstance(entry, TelemetryEvent):
             self.events.append(entry)
             return

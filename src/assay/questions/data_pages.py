@@ -236,19 +236,19 @@ def _small(root: Path, name: str) -> Any:
         factor = max(1, image.width // WIDEST)
         size = -(-image.width // factor), -(-image.height // factor)
         if image.mode == "L":  # ids of classes, which have no mean
-            return _id_colours()[np.asarray(image.resize(size, Image.Resampling.NEAREST))]
+            return _id_colors()[np.asarray(image.resize(size, Image.Resampling.NEAREST))]
         return np.asarray(image.convert("RGB").reduce(factor))
 
 
-def _id_colours() -> Any:
+def _id_colors() -> Any:
     """A color for each of 256 ids (256 × 3, uint8), far apart for ids next to each other."""
     import colorsys
 
     import numpy as np
 
     golden = 0.61803398875
-    colours = [colorsys.hsv_to_rgb(n * golden % 1, 0.65, 0.95 - 0.35 * (n % 2)) for n in range(256)]
-    return (np.array(colours) * 255).astype(np.uint8)
+    colors = [colorsys.hsv_to_rgb(n * golden % 1, 0.65, 0.95 - 0.35 * (n % 2)) for n in range(256)]
+    return (np.array(colors) * 255).astype(np.uint8)
 
 
 def _check_pillow() -> None:

@@ -38,7 +38,7 @@ def scan_data(
     bus           a place with SCENE/bus/*.json; None: those of the data set itself
     bus_within_s  how far in time a bus value may be from a frame
     parquet       a file that then gets all frames, sorted by label
-    tell          is called as it goes on
+    tell          takes the state so far, again and again
 
     Raises InputError if the data set is of no known layout, the tags are wrong, or the catalog is of another
     data set; HostError if a store or the workers fail.
@@ -164,7 +164,7 @@ def check_data(
 
     params     other parameters of the workload that its loaders use, such as `camera`
     processes  that read; None: one per CPU that this process may use
-    tell       is called as it goes on
+    tell       takes the state so far, again and again
 
     Raises InputError for a workload that trains on no data set, wrong parameters, or another layout.
     """

@@ -26,42 +26,40 @@ if TYPE_CHECKING:
 class ClusterPreparation:
     """The result of `prepare`: nothing changes before `apply` or `revert`.
 
-    preparation   the parts and their objects
-    lacks         what to add to the system so that its pods use the cluster's resources; "" if nothing
-    system_words  how to name the system in a command
+    wanted  the parts and their objects
+    lacks   what to add to the system so that its pods use the cluster's resources; "" if nothing
+    words   how to name the system in a command
     """
 
-    preparation: Preparation
+    wanted: Preparation
     lacks: str
-    system_words: str
+    words: str
 
     @cached_property
     def cluster(self) -> Cluster:
         """The connection. Raises PlatformError if it does not answer."""
         from assay.launch.kubernetes.client import connect
 
-        return connect(self.preparation.target.system.context, self.preparation.target.namespace)
+        return connect(self.wanted.target.system.context, self.wanted.target.namespace)
 
     @property
     def parts(self) -> list[str] | None:
         """Names of the parts; None for all of the system's."""
-        return None if self.preparation.whole else [*self.preparation.names()]
+        return None if self.wanted.whole else [*self.wanted.names()]
 
     def plan(self, *, reverting: bool = False) -> list[ObjectChange]:
         """What `apply`, or `revert`, would do, by the API server's own dry run."""
         from assay.cluster import prepare as work
 
         return (
-            work.revert_plan(self.cluster, self.parts)
-            if reverting
-            else work.plan(self.cluster, self.preparation)
+            work.revert_plan(self.cluster, self.parts) if reverting else work.plan(self.cluster, self.wanted)
         )
 
     def apply(self) -> list[ObjectChange]:
         """Apply it to the cluster. Raises InputError, and changes nothing, if a step is blocked."""
         from assay.cluster import prepare as work
 
-        return work.apply(self.cluster, self.preparation)
+        return work.apply(self.cluster, self.wanted)
 
     def revert(self) -> list[ObjectChange]:
         """Remove what `apply` created."""
@@ -74,10 +72,7 @@ class ClusterPreparation:
         from assay.checks.check import for_system
         from assay.cluster.components.requirements import check_all
 
-        return [
-            (part, for_system(check, self.system_words))
-            for part, check in check_all(self.cluster, self.preparation)
-        ]
+        return [(part, for_system(check, self.words)) for part, check in check_all(self.cluster, self.wanted)]
 
 
 def prepare(

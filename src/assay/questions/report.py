@@ -262,13 +262,13 @@ def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> lis
             continue
         values = [table.get(fact.name, (None,)) for table in own]
         differs = len(set(values)) > 1
-        texts = tuple(map(_summarised, values))
+        texts = tuple(map(_summarized, values))
         matters = differs and fact.group not in provenance.INCIDENTAL
         reported.append(ReportedFact(fact.name, provenance.GROUPS[fact.group], texts, differs, matters))
     return reported
 
 
-def _summarised(values: Sequence[Scalar]) -> str:
+def _summarized(values: Sequence[Scalar]) -> str:
     """A fact's values over nodes and runs: a few as they are, more as a range or a count."""
     if len(values) <= MOST_VALUES:
         return ", ".join("absent" if v is None else str(v) for v in values)

@@ -51,11 +51,11 @@ class KnownStack:
 
     @property
     def observations(self) -> tuple[Observation, ...]:
-        """All of them."""
+        """Its figures and failures, as observed."""
         return (*(observation for level in self.levels for observation in level.observations), *self.failures)
 
     def runs_on(self, hardware: str) -> int:
-        """That gave figures on the hardware class of this digest; one can give several figures."""
+        """How many runs gave figures on the hardware class of this digest; a run can give several."""
         counts: dict[tuple[str, ...], int] = {}
         for observation in self.observations:
             if observation.workload is not None and observation.hardware.digest == hardware:
@@ -65,7 +65,7 @@ class KnownStack:
 
     @property
     def sessions(self) -> int:
-        """In which it was observed."""
+        """How many sessions observed it."""
         return len({(observation.origin, observation.session) for observation in self.observations})
 
     @property

@@ -33,7 +33,7 @@ def stage_data(
     threads      that copy
     space_bytes  `to` is a cache: the set gets a directory of its own there, and all sets take at most these
     shard_bytes  write webdataset shards of at most so many bytes
-    tell         is called as it goes on
+    tell         takes the state so far, again and again
 
     Raises InputError if the manifest is damaged, files are missing, or options exclude each other; HostError
     if something can't be copied.

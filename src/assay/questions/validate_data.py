@@ -43,7 +43,7 @@ def validate_data(
     workers, ray  where chunks are computed; see `assay.data.parallel.Workers`
     runs          logs of runs of `segmentation-validation`, whose chunks are taken instead of computed
     by            columns of the catalog that frames are grouped by, besides scene and camera
-    tell          is called as it goes on
+    tell          takes the state so far, again and again
 
     Raises InputError for a damaged manifest or checkpoint, another validation in the directory, or a library
     that is missing; HostError if workers are killed again and again, a store fails, or a file can't be

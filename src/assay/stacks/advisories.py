@@ -62,7 +62,7 @@ class AdvisorySource(Protocol):
     """What knows of vulnerabilities: a database, or a package index."""
 
     def affecting(self, versions: Mapping[str, str]) -> list[Advisory]:
-        """Those that affect these versions, by package."""
+        """The advisories that affect these versions, sorted by package."""
         ...
 
 
@@ -92,7 +92,7 @@ class AdvisoryDatabase:
         return cls(entries, count)
 
     def affecting(self, versions: Mapping[str, str]) -> list[Advisory]:
-        """Those that affect these versions, each once, by package."""
+        """The advisories that affect these versions, each once, sorted by package."""
         advisories: dict[tuple[str, str], Advisory] = {}
         for name, version in sorted(versions.items()):
             for entry, affected in self._by_package.get(name, ()):

@@ -49,7 +49,7 @@ class IndexAdvisories:
         self._listed = cache(self._fetched)
 
     def affecting(self, versions: Mapping[str, str]) -> list[Advisory]:
-        """Those that affect these versions, by package.
+        """The advisories that affect these versions, sorted by package.
 
         Raises HostError if the index does not answer, or does not say anything about vulnerabilities.
         """

@@ -54,7 +54,7 @@ def effects_of_change(
 ) -> tuple[KnownEffect, ...]:
     """What is known of one change: on each hardware class and workload, the least confounded evidence.
 
-    here  digests of the hardware classes that are asked about; their effects come first
+    here  digests of the hardware classes in question; their effects come first
     """
     sets: dict[tuple[Where, frozenset[Change]], list[Pair]] = {}
     places = list(_by_place(observed))

@@ -59,7 +59,7 @@ class Lock:
 
     @property
     def size_bytes(self) -> int | None:
-        """Of all its files to download; None if one is unknown."""
+        """The size of all files to download; None if one is unknown."""
         sizes = [package.wheel_bytes for package in self.packages]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -78,7 +78,7 @@ class Target:
     prereleases: bool = False
 
     def options(self) -> list[str]:
-        """Of uv."""
+        """The options of uv for this target."""
         options = ["--python-version", self.python] if self.python else ["--python", sys.executable]
         options += ["--python-platform", self.platform] if self.platform else []
         return [*options, *(["--prerelease", "allow"] if self.prereleases else [])]

@@ -20,7 +20,7 @@ _MOST_BLOCKS: Final = 1000  # of a step
 
 
 def as_step(session_observations: SessionObservations, header: Header) -> SessionObservations:
-    """What a step observed, as part of what it is a step of: no other step has its blocks' numbers."""
+    """A step's observations as part of its exploration or bisection, with block numbers of its own."""
     step = header.step_of
     if step is None:
         return session_observations
@@ -40,7 +40,7 @@ def as_step(session_observations: SessionObservations, header: Header) -> Sessio
 
 
 def steps_together(observed: Iterable[Observation]) -> list[Observation]:
-    """The observations, with one for all steps that observed the same of a stack, and blocks from 1."""
+    """The observations; steps that observed the same of a stack become one, with blocks from 1."""
     by_session: dict[tuple[str, str], list[Observation]] = {}
     kept: list[Observation] = []
     for observation in observed:

@@ -206,12 +206,12 @@ def doubts_in_short(doubts: Iterable[Doubt]) -> Doubts:
     return Doubts(tuple((doubt, 1) for doubt in first.values()), 1, brief=True)
 
 
-def _by_code(doubts: Iterable[tuple[Doubt, object]], of: int) -> Doubts:
+def _by_code(doubts: Iterable[tuple[Doubt, object]], total: int) -> Doubts:
     first: dict[str, tuple[Doubt, int]] = {}
     for doubt, _ in doubts:
         kept, concerned = first.get(doubt.code, (doubt, 0))
         first[doubt.code] = (kept, concerned + 1)
-    return Doubts(tuple(first.values()), of)
+    return Doubts(tuple(first.values()), total)
 
 
 def _looked_at(estimates: Sequence[Estimate]) -> Iterator[Block]:

@@ -32,7 +32,7 @@ def comparison(
 ) -> Response[str]:
     """The form, and below it the answer."""
     site.refresh()
-    asked = {
+    criteria = {
         "a": some(a),
         "b": some(b),
         "margin": some(margin),
@@ -44,10 +44,10 @@ def comparison(
         "here": "/compare",
         "title": "Compare",
         "form": "compare_form.html",
-        "asked": asked,
+        "asked": criteria,
         "offered": [row["reference"] for row in browse(limit=MOST_OFFERED, runs=site.runs).rows],
     }
-    first = asked["a"]
+    first = criteria["a"]
     if first is None:
         return page("compare.html", **frame)
     try:
@@ -63,8 +63,8 @@ def comparison(
         contents = _contents(question)
     except InputError as error:
         return page("compare.html", status=422, **frame, problems=str(error).splitlines())
-    second = [asked["b"]] if asked["b"] else []
-    options = {f"--{name}": asked[name] for name in ("margin", "metric", "baseline")}
+    second = [criteria["b"]] if criteria["b"] else []
+    options = {f"--{name}": criteria[name] for name in ("margin", "metric", "baseline")}
     values = report_values(contents)
     return page(
         report_page.TEMPLATE,
@@ -75,7 +75,7 @@ def comparison(
             "title": " and ".join([first, *second]),
             "tables": [table for table in values["tables"] if table.bodies],
             "command": command_line("compare", first, *second, *["--layouts"] * layouts, **options),
-            "actions": [("As JSON", with_query("/api/v1/compare", **asked))],
+            "actions": [("As JSON", with_query("/api/v1/compare", **criteria))],
         },
     )
 

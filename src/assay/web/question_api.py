@@ -37,8 +37,8 @@ def asked(path: str, summary: str, question: type[Question]) -> HTTPRouteHandler
     fields = [field for field in dataclasses.fields(question) if not field.metadata.get("local")]  # type: ignore[arg-type]
     types = {field.name: _type(field, hints[field.name]) for field in fields}
 
-    def handler(site: Site, **given: Any) -> Document:
-        values = {name: _value(given[name]) for name in types}
+    def handler(site: Site, **arguments: Any) -> Document:
+        values = {name: _value(arguments[name]) for name in types}
         options = {name: value for name, value in values.items() if value is not None}
         runs = {"runs": site.runs} if "runs" in hints else {}
         return answer(question(**options, **runs).answer().document())

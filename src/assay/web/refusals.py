@@ -24,7 +24,7 @@ def problem(status: int, detail: str) -> dict[str, Any]:
 def refusal(
     scope: Any, status: int, detail: str, headers: Sequence[Header] = ()
 ) -> Callable[[Send], Awaitable[None]]:
-    """What sends it."""
+    """A function that sends the refusal: a problem document for the API, otherwise plain text."""
     if scope["path"].startswith(API):
         text, media_type = json.dumps(problem(status, detail)), PROBLEM_TYPE.encode()
     else:

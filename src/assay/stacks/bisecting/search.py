@@ -269,7 +269,7 @@ class Search:
         return min(max(math.ceil(12 * variance / mean**2), 2), 12)
 
     def _closure(self, stack: Stack) -> Stack:
-        """With everything that its changes require."""
+        """The stack with everything that its changes require."""
         closure = stack
         while True:
             more = closure.union(*(self.settings.requires.get(change, frozenset()) for change in closure))
@@ -385,7 +385,7 @@ class Search:
         return [(x, y) for x, y in both if not isinstance(x, str) and not isinstance(y, str)]
 
     def _effect(self, a: Stack, b: Stack) -> SpeedEffect | None:
-        """Of B's first build relative to A's, with an interval that holds at all looks.
+        """The speed of B's first build relative to A's, with an interval that holds at all looks.
 
         None for fewer than two blocks.
         """
