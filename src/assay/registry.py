@@ -36,6 +36,9 @@ TABLES: Final[Mapping[str, str]] = {
     "assay.readers": "assay.readers:IMPORTED",
     "assay.workloads": "assay.workloads:WORKLOADS",
     "assay.launchers": "assay.launch:PLATFORMS",
+    "assay.doubts": "assay.analyse.doubts:KINDS",
+    "assay.charts": "assay.report.charts:CHARTS",
+    "assay.expectations": "assay.analyse.expectations.added:EXPECTATIONS",
     "assay.commands": "assay.cli.commands:COMMANDS",
 }
 _METADATA: Final = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
@@ -96,7 +99,7 @@ class NamedEntries(Mapping[str, T], Generic[T]):
     def __init__(
         self,
         group: str,
-        built_in: Mapping[str, str],
+        built_in: Mapping[str, Any],
         kind: type[Any],
         *,
         calls_itself: Callable[[Any], str] | None,
@@ -109,7 +112,7 @@ class NamedEntries(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name in self.built_in:
-            return self._part(imported(self.built_in[name]))
+            return self._part(self._own(name))
         return self._part(self._usable(self.plugin_entries()[name]))
 
     def __contains__(self, name: object) -> bool:
@@ -169,14 +172,22 @@ class NamedEntries(Mapping[str, T], Generic[T]):
         for entry in entry_points():
             if entry.group == self.group:
                 if why := self.trouble(entry):
-                    _report(why)
+                    report(why)
                 else:
                     usable.append(entry)
         return usable
 
     def _all(self) -> dict[str, T]:
-        own = {name: self._part(imported(place)) for name, place in self.built_in.items()}
-        return own | {entry.name: self[entry.name] for entry in self.usable_plugins()}
+        own = {name: self._part(self._own(name)) for name in self.built_in}
+        return own | self.added()
+
+    def added(self) -> dict[str, T]:
+        """What plug-ins add, as far as it can be used; the others are reported once."""
+        return {entry.name: self[entry.name] for entry in self.usable_plugins()}
+
+    def _own(self, name: str) -> Any:
+        entry = self.built_in[name]
+        return imported(entry) if isinstance(entry, str) else entry
 
     def _usable(self, entries: list[EntryPoint]) -> Any:
         entry, *others = entries
@@ -209,7 +220,7 @@ class NamedEntries(Mapping[str, T], Generic[T]):
 
 def registry(
     group: str,
-    built_in: Mapping[str, str],
+    built_in: Mapping[str, str] | Mapping[str, T],
     kind: type[Any],
     *,
     calls_itself: Callable[[T], str] | None = None,
@@ -218,7 +229,7 @@ def registry(
 ) -> NamedEntries[T]:
     """The table of a group.
 
-    built_in      name → location of Assay's own entry, `module:NAME`
+    built_in      name → Assay's own entry, or its location, `module:NAME`
     kind          type of the entries
     calls_itself  the name that an entry states, if it states one
     adapt         makes the entry from what a plug-in added, so that its failures stay its own; raises
@@ -373,8 +384,8 @@ def _check_interface(entry: EntryPoint, module: str) -> None:
 
 
 @cache
-def _report(why: str) -> None:
-    """Once in a process."""
+def report(why: str) -> None:
+    """Tell the user, once in a process, of a plug-in that can't be used or that failed."""
     import logging
 
     logging.getLogger("assay").warning("%s", why)

@@ -69,7 +69,7 @@ if __name__ == "__main__":
 
 
 _MEMORIES = (
-    *(registry._entry_points, registry._why_not_imported, registry._report),
+    *(registry._entry_points, registry._why_not_imported, registry.report),
     *(payload_files.source, payload_files.travelling, payload_files._directory),
 )
 

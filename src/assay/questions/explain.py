@@ -21,7 +21,7 @@ def explain(code: str | None = None) -> Mapping[str, DoubtKind]:
     from assay.analyse.doubts import KINDS
 
     if code is None:
-        return KINDS
+        return dict(KINDS.items())
     if code not in KINDS:
         near = get_close_matches(code.lower().replace("_", "-"), KINDS, n=1)
         hint = f"did you mean {near[0]}? " if near else ""

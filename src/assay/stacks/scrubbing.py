@@ -98,7 +98,7 @@ class Scrubber:
         ):
             return None
         error = _ERROR.search(observation.why)
-        known = [KINDS[doubt.code] for doubt in observation.doubts if doubt.code in KINDS]
+        known = [KINDS[doubt.code] for doubt in observation.doubts if doubt.code in KINDS.built_in]
         return replace(
             observation,
             stack=self.stack(observation.stack),

@@ -9,6 +9,7 @@ scored and sizes are compared.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 from assay.analyse.doubts import (
@@ -34,7 +35,8 @@ from assay.analyse.doubts import (
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
 from assay.logs import cache_clearing
 from assay.logs import doubts as of_logs
-from assay.records import SEVERITIES, Doubt, DoubtKind, Subject
+from assay.records import SEVERITIES, SUBJECTS, Doubt, DoubtKind, Subject
+from assay.registry import EntryPoint, NamedEntries, registry, report
 
 __all__ = ["CASE_KINDS", "KINDS", "Case", "Side", "of", "of_subject", "rank"]
 
@@ -107,9 +109,9 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     sequence.ORDER_UNKNOWN,
     sequence.CANNOT_TELL,
 )
-"""The doubts checked in every case. Among doubts of equal severity, the earlier one comes first."""
+"""The doubts checked in every case. Of equal severity, the earlier one comes first, plug-ins' last."""
 
-KINDS: dict[str, DoubtKind] = {
+_OWN: dict[str, DoubtKind] = {
     kind.code: kind
     for kind in (
         *CASE_KINDS,
@@ -143,12 +145,31 @@ KINDS: dict[str, DoubtKind] = {
         inference.LOGS_DISAGREE,
     )
 }
+
+
+def _guarded(kind: DoubtKind, plugin: EntryPoint) -> DoubtKind:
+    """The kind of a plug-in: where finding its evidence fails, it raises no doubt, which is reported."""
+    if kind.severity not in SEVERITIES or kind.subject not in SUBJECTS:
+        raise ValueError(f"found {kind.severity!r} and {kind.subject!r}; expected a severity and a subject")
+    if not isinstance(kind, CaseDoubtKind):
+        return kind
+
+    def evidence(case: Case) -> str | None:
+        doubt = kind.raised(case)  # with its rewordings, which may not fit the remedy
+        return None if doubt is None else str(doubt.evidence)
+
+    return replace(kind, evidence=plugin.guarded(evidence, lambda failure: report(str(failure))))
+
+
+KINDS: NamedEntries[DoubtKind] = registry(
+    "assay.doubts", _OWN, DoubtKind, calls_itself=lambda kind: kind.code, adapt=_guarded
+)
 """Every kind of doubt by its code."""
 
 Runs = tuple[object, ...]
 """What doubts about runs examine, used as a key while the runs are alive."""
 
-_ORDER = {kind.code: at for at, kind in enumerate(CASE_KINDS)}
+_ORDER = {kind.code: number for number, kind in enumerate(CASE_KINDS)}
 
 
 def rank(code: str) -> int:
@@ -171,11 +192,12 @@ def of(case: Case, about_runs: dict[Runs, tuple[Doubt, ...]] | None = None) -> t
     if runs not in known:
         known[runs] = tuple(_raised(case, "runs"))
     raised = (*known[runs], *_raised(case, "figure"))
-    return tuple(sorted(raised, key=lambda doubt: (rank(doubt.code), _ORDER[doubt.code])))
+    return tuple(sorted(raised, key=lambda doubt: (rank(doubt.code), _ORDER.get(doubt.code, len(_ORDER)))))
 
 
 def _raised(case: Case, looks_at: Literal["runs", "figure"]) -> Iterator[Doubt]:
-    doubts = (kind.raised(case) for kind in CASE_KINDS if kind.looks_at == looks_at)
+    added = (kind for kind in KINDS.added().values() if isinstance(kind, CaseDoubtKind))
+    doubts = (kind.raised(case) for kind in (*CASE_KINDS, *added) if kind.looks_at == looks_at)
     return (doubt for doubt in doubts if doubt is not None)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
 from assay.analyse.expectations.accelerators import of_name
-from assay.analyse.expectations.references import HALF, PublishedFigure, matching, workload_of
+from assay.analyse.expectations.added import PublishedFigure
+from assay.analyse.expectations.references import HALF, REFERENCES, matching, workload_of
 from assay.analyse.expectations.shares import accelerator_name, arithmetic_of, number_format
 from assay.analyse.points.ratio import mean
 from assay.records import Shape
@@ -16,7 +17,7 @@ BEYOND = 1.05  # published values include evaluation, and come from few runs: sl
 
 def _reached(accelerator: str) -> list[str]:
     """Published ResNet-50 throughputs on one such accelerator, images per second, the slowest first."""
-    known = matching("resnet50", "throughput", accelerator, HALF[0], 1, None)
+    known = (r for r in REFERENCES if r.workload == "resnet50" and accelerator in r.accelerators)
     return [f"{each:,.0f}" for each in sorted(reference.each for reference in known)]
 
 

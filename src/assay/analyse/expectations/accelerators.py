@@ -7,26 +7,9 @@ MI250X is two devices, each half the card.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from assay.analyse.expectations.added import Accelerator, added_accelerators
 
 T = 1e12
-
-
-@dataclass(frozen=True)
-class Accelerator:
-    """One device.
-
-    names               exactly as NVML, ROCm or an MLPerf system description state it
-    peak_flop_per_s     number format → dense floating-point operations per second
-    memory_bytes_per_s  peak bandwidth of its memory
-    source              the manufacturer's data sheet or white paper
-    """
-
-    names: tuple[str, ...]
-    peak_flop_per_s: Mapping[str, float]
-    memory_bytes_per_s: float
-    source: str
 
 
 def of_name(name: str) -> Accelerator | None:
@@ -36,7 +19,8 @@ def of_name(name: str) -> Accelerator | None:
     989.4
     >>> of_name("NVIDIA H100")
     """
-    return _BY_NAME.get(name)
+    known = _BY_NAME.get(name)
+    return known or next((other for other in added_accelerators() if name in other.names), None)
 
 
 def _volta(*names: str, half: float, single: float) -> Accelerator:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from assay.analyse.expectations.accelerators import of_name
+from assay.analyse.expectations.added import PublishedFigure, added_figures
 from assay.records import Result
 
 _EXAMPLES = "NVIDIA DeepLearningExamples, PyTorch ResNet-50 v1.5, README"
@@ -17,32 +16,6 @@ _H100 = ("NVIDIA H100 80GB HBM3",)
 _H100_PCIE = ("NVIDIA H100 PCIe",)
 _H200 = ("NVIDIA H200",)
 HALF = ("fp16", "bf16")
-
-
-@dataclass(frozen=True)
-class PublishedFigure:
-    """One published result.
-
-    accelerators  names of the devices that it applies to
-    ranks, nodes  on which it was reached; nodes None: irrelevant
-    value         over all ranks, in the metric's base unit
-    what          system, program and settings
-    """
-
-    workload: str
-    metric: str
-    accelerators: tuple[str, ...]
-    formats: tuple[str, ...]
-    ranks: int
-    nodes: int | None
-    value: float
-    what: str
-    source: str
-
-    @property
-    def each(self) -> float:
-        """Per accelerator."""
-        return self.value / self.ranks
 
 
 def _resnet50(
@@ -83,7 +56,7 @@ def matching(
     """Published results for this; throughput per accelerator is comparable at any number of them."""
     return tuple(
         r
-        for r in REFERENCES
+        for r in (*REFERENCES, *added_figures())
         if (r.workload, r.metric) == (workload, metric)
         and _same(accelerator, r.accelerators)
         and (not r.formats or number_format in r.formats)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assay.analyse.exchange import fabrics
-from assay.analyse.expectations.accelerators import Accelerator, of_name
-from assay.analyse.expectations.references import PublishedFigure, matching, workload_of
+from assay.analyse.expectations.accelerators import of_name
+from assay.analyse.expectations.added import Accelerator, PublishedFigure
+from assay.analyse.expectations.references import matching, workload_of
 from assay.analyse.points.groups import Group
 from assay.analyse.points.ratio import one_side
 from assay.records import Estimate, Point, Result, Run, Scalar, Shape

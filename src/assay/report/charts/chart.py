@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.report import figures
+
+if TYPE_CHECKING:
+    from assay.report.contents.contents import Contents
 
 MOST_SYSTEMS = 6  # series colors in the style sheet; further systems start over
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
@@ -80,6 +83,18 @@ class Chart:
         kind = f"application/vnd.vegalite.v{version[1] if version else 6}+json"
         html = f"<figure><figcaption>{escape(self.caption)}</figcaption><p>{escape(self.words)}</p></figure>"
         return {kind: spec, "text/html": html, "text/plain": f"{self.caption}: {self.words}"}
+
+
+@dataclass(frozen=True)
+class ChartKind:
+    """What charts of one kind have in common.
+
+    title  heading above them
+    draw   makes those that a report's contents have data for
+    """
+
+    title: str
+    draw: Callable[[Contents], Iterable[Chart]]
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.report.charts import TITLES, charts
+from assay.report.charts import CHARTS, charts
 from assay.report.contents import costs
 from assay.report.contents.answers import answers
 from assay.report.contents.contents import Contents, ReportedFact
@@ -84,4 +84,4 @@ def _by_group(facts: Sequence[ReportedFact]) -> list[tuple[str, list[ReportedFac
 def _charts(contents: Contents) -> list[tuple[str, list[dict[str, Any]]]]:
     """Charts of one kind under their title."""
     by_kind = gathered(numbered(charts(contents), contents.hide), lambda chart: chart["kind"])
-    return [(TITLES[group[0]["kind"]], group) for group in by_kind]
+    return [(CHARTS[group[0]["kind"]].title, group) for group in by_kind]

@@ -1,0 +1,8 @@
+"""For the group `assay.charts`: what a report draws, as Vega-Lite."""
+
+from __future__ import annotations
+
+from assay.report.charts.chart import Chart, ChartKind, plain
+from assay.report.contents.contents import Contents
+
+__all__ = ["Chart", "ChartKind", "Contents", "plain"]
