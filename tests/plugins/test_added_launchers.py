@@ -86,7 +86,7 @@ def test_its_doctor_examines_it(packages: Path) -> None:
     write(packages, width=4)
     done = run("doctor", "garden")
     assert done.exit_code == 0
-    assert "shed  4 m wide" in done.output
+    assert "✓ shed 4 m wide" in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from assay.errors import EXIT_ENVIRONMENT, EXIT_OK
 
 if TYPE_CHECKING:
     from assay.checks.check import Check
+    from assay.registry import EntryPoint
 
 _SYMBOLS = {
     "ok": ("✓", "green"),
@@ -65,6 +66,8 @@ def command(
     on each of them; for Kubernetes, what its API shows this user, and with --deep or --data from inside a
     pod.
 
+    Packages that add something to Assay are checked as well: which they are, and why one can't be used.
+
     --data reads past the page cache, in a pod through SYSTEM's volumes, and reports the speed of ten rounds.
 
     \b
@@ -99,10 +102,15 @@ def command(
         )
     if as_json:
         document = {"schema": "assay.doctor/1", "system": system, "checks": [*map(asdict, checkup.checks)]}
-        options.echo_json({**document, "facts": checkup.facts})
+        options.echo_json({**document, "facts": checkup.facts, "plugins": _plugins(checkup.plugins)})
     else:
         _show(checkup.checks)
     sys.exit(EXIT_OK if checkup.ready else EXIT_ENVIRONMENT)
+
+
+def _plugins(plugins: Sequence[tuple[EntryPoint, str]]) -> list[dict[str, str]]:
+    """Each entry point; its trouble is "" if it can be used."""
+    return [{**entry._asdict(), "trouble": trouble} for entry, trouble in plugins]
 
 
 def _show(checks: Sequence[Check]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import HostError, InputError
 from assay.questions.evidence import runs_directory
 from assay.questions.systems import on_command_line, system_named
+from assay.registry import EntryPoint, entry_points, trouble
 from assay.units import rate
 
 if TYPE_CHECKING:
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checkup:
-    """The result of `doctor`: the facts, and the checks of them."""
+    """The result of `doctor`: the facts, the checks of them and of the plug-ins, and the plug-ins.
+
+    plugins  the entry points of other packages, and why each can't be used, "" if it can
+    """
 
     facts: Mapping[str, Any]
     checks: tuple[Check, ...]
+    plugins: tuple[tuple[EntryPoint, str], ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -71,7 +76,23 @@ def doctor(
     )
     diagnosis = launch.PLATFORMS[where.launcher].doctor(where.options, request)
     speed = () if data is None else _data_speed(diagnosis.facts, least)
-    return Checkup(diagnosis.facts, (*diagnosis.checks, *speed))
+    plugins = tuple((entry, trouble(entry)) for entry in entry_points())
+    return Checkup(diagnosis.facts, (*diagnosis.checks, *speed, *_plugin_checks(plugins)), plugins)
+
+
+def _plugin_checks(plugins: Sequence[tuple[EntryPoint, str]]) -> Iterator[Check]:
+    """One for each package."""
+    from assay.checks.check import Check
+
+    for package in dict.fromkeys(entry.package for entry, _ in plugins):
+        own = [(entry, why) for entry, why in plugins if entry.package == package]
+        entry = own[0][0]
+        if troubles := [why.removeprefix(f"plug-in {package} ") for _, why in own if why]:
+            remedy = f"install another version of {package}, or run pip uninstall {package}"
+            yield Check(f"plug-in {package}", "warn", "; ".join(troubles), remedy)
+        else:
+            adds = ", ".join(f"{entry.name} ({entry.group.removeprefix('assay.')})" for entry, _ in own)
+            yield Check(f"plug-in {package}", "ok", f"{entry.version} in {entry.place}: adds {adds}")
 
 
 def _data_speed(facts: Mapping[str, Any], at_least: float | None) -> tuple[Check, ...]:
