@@ -18,7 +18,7 @@ from assay.questions.question import Answer, Question, Reads, argument, function
 from assay.records import Doubt
 from assay.view import html, terminal
 from assay.view.blocks import Block, Doubts, Fold, Lead, Paragraph, Table, TableBody, TableRow
-from assay.web.question_api import asked
+from assay.web.json_api import question_handler
 
 
 def half(text: str) -> float:
@@ -95,7 +95,7 @@ def test_the_function_has_the_fields_as_parameters_and_says_what_they_are() -> N
 def test_an_address_has_the_same_names_but_nothing_of_this_machine() -> None:
     from assay.questions.compare import Compare
 
-    handler = asked("/compare", "Compare", Compare)
+    handler = question_handler("/compare", "Compare", Compare)
     names = set(inspect.signature(handler.fn).parameters)
     assert {"a", "b", "margin", "layouts", "reference"} <= names
     assert "runs" not in names

@@ -16,8 +16,7 @@ pytest.importorskip("uvicorn")
 
 import uvicorn
 
-from assay.web import connections
-from assay.web.connections import BoundedConnection
+from assay.web.guard import BoundedConnection
 from assay.web.live import Watchers
 from assay.web.server import streaming_server
 from assay.web.site import Site
@@ -80,7 +79,7 @@ def test_whoever_sends_half_of_many_requests_keeps_nobody_out(port: int, half: b
 
 @pytest.mark.parametrize("first", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"], ids=["first", "next"])
 def test_a_request_that_never_ends_is_ended(port: int, first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 0.5)
+    monkeypatch.setattr("assay.web.guard.HEAD_S", 0.5)
     with socket.create_connection(("127.0.0.1", port), timeout=60) as slow:
         slow.sendall(first)
         while first and not slow.recv(1000).endswith(b"ok"):

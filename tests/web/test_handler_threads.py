@@ -17,14 +17,14 @@ def test_an_error_in_a_handlers_thread_is_an_answer_and_is_logged(
 ) -> None:
     from litestar.testing import TestClient
 
-    from assay.web import doubt_pages
+    from assay.web import manual_pages
     from assay.web.app import make_app
     from assay.web.site import Site
 
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(doubt_pages, "page", fail)
+    monkeypatch.setattr(manual_pages, "page", fail)
     app = make_app(Site(tmp_path), names=["testserver.local"])
     with TestClient(app, raise_server_exceptions=False) as client, caplog.at_level(logging.ERROR):  # type: ignore[arg-type]
         answer = client.get("/doubts", timeout=20)

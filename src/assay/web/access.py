@@ -1,15 +1,21 @@
-"""Who asks, and what they may: tokens in a header or behind a cookie, or a proxy that has checked already."""
+"""Who asks and what they may, who signed out, and the record of who did what.
+
+A token is in a header or behind a cookie, or a proxy has checked already. Who signed out is in a file, so
+that every server of the directory knows; the record is a file that is only appended to.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import hmac
+import json
+import logging
 import re
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +25,10 @@ from urllib.parse import quote, urlsplit
 from litestar.concurrency import sync_to_thread
 from litestar.types import ASGIApp, Message, Receive, Send
 
-from assay.web.audit import Audit
+from assay import redact
+from assay.durable import append, locked, make_directory, sync, write_atomic
+from assay.errors import BusyError, HostError
 from assay.web.refusals import API, refusal
-from assay.web.sign_outs import SignOuts
 from assay.web.tokens import RIGHTS, Right, Role, Token, holder
 
 SIGNED_IN_S = 12 * 3600
@@ -285,3 +292,93 @@ def _bounded(scope: Any, receive: Receive) -> Receive:
         return message
 
     return part
+
+
+SIGN_OUTS_FILE = "signed-out.json"
+_WAIT_S = 10.0  # for another server that writes the file
+_log = logging.getLogger("assay")
+
+
+class SignOuts:
+    """The cookies that somebody signed out, as digests, until they would have ended anyway."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / SIGN_OUTS_FILE
+        self._here: dict[str, float] = {}  # digest → when the cookie ends
+        self._in_file: Mapping[str, float] = {}
+        self._stamp: tuple[int, int] | None = None
+
+    def __contains__(self, cookie: str) -> bool:
+        digest = _cookie_digest(cookie)
+        return digest in self._here or digest in self._read()
+
+    def add(self, cookie: str, until: float) -> None:
+        """Remember a cookie; where the file can't be written, until this server ends, which is logged."""
+        now = time.time()
+        self._here = {digest: end for digest, end in self._here.items() if end > now} | {
+            _cookie_digest(cookie): until
+        }
+        try:
+            make_directory(self._path.parent)
+            with locked(self._path.with_suffix(".lock"), "the list of who signed out", wait_s=_WAIT_S):
+                kept = {digest: end for digest, end in self._read().items() if end > now} | self._here
+                write_atomic(self._path, json.dumps(kept).encode())
+        except (HostError, BusyError) as error:
+            _log.warning("%s; once this server is restarted, the cookie is taken again", error)
+
+    def _read(self) -> Mapping[str, float]:
+        try:
+            status = self._path.stat()
+            if (stamp := (status.st_ino, status.st_mtime_ns)) != self._stamp:
+                self._stamp = stamp
+                self._in_file = dict(json.loads(self._path.read_bytes()))
+        except FileNotFoundError:
+            self._in_file = {}
+        except (OSError, ValueError, TypeError) as error:
+            _log.warning(
+                "%s: can't be read (%s); cookies that were signed out are taken again", self._path, error
+            )
+            self._in_file = {}
+        return self._in_file
+
+
+def _cookie_digest(cookie: str) -> str:
+    return hashlib.sha256(cookie.encode()).hexdigest()
+
+
+AUDIT_FILE = "audit.jsonl"
+SHOWN_BYTES = 64 << 10
+
+
+class Audit:
+    """The record of one runs directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / AUDIT_FILE
+
+    def note(self, who: str, client: str, what: str, result: str, **about: Any) -> None:
+        """Append a line, and wait until the disk has it. Raises HostError if it can't be written.
+
+        What changes something is noted before as `requested`, so that nothing happens unrecorded.
+        """
+        entry = {"at": round(time.time(), 3), "who": who, "from": client, "what": what, "result": result}
+        line = json.dumps(redact.redacted({**entry, **about}), ensure_ascii=True, allow_nan=False)
+        make_directory(self.path.parent)
+        append(self.path, f"{line}\n".encode())
+        sync(self.path)
+
+    def newest(self, most: int = 200) -> list[dict[str, Any]]:
+        """The last lines, newest first; a line that a full disk cut short is left out."""
+        if not self.path.is_file():
+            return []
+        with self.path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - SHOWN_BYTES))
+            lines = file.read().splitlines()[1 if size > SHOWN_BYTES else 0 :]
+        entries = []
+        for line in lines[-most:]:
+            try:
+                entries.append(json.loads(line))
+            except ValueError:
+                continue
+        return entries[::-1]

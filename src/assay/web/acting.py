@@ -11,8 +11,7 @@ from litestar.concurrency import sync_to_thread
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
 
 from assay.errors import AssayError
-from assay.web.access import ASKING, Identity
-from assay.web.audit import Audit
+from assay.web.access import ASKING, Audit, Identity
 from assay.web.tokens import Right
 
 FORM_WORD = "form_word"

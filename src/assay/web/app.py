@@ -1,12 +1,14 @@
-"""The application: its routes, and what an error looks like."""
+"""The application: its routes, the threads of its handlers, what an error looks like, and ETags."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import traceback
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 from litestar import Litestar, Request, Response, get
 from litestar.concurrency import set_asyncio_executor
@@ -14,40 +16,31 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException, NotFoundException
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
-from litestar.types import ASGIApp
+from litestar.types import ASGIApp, Message, Receive, Send
 
 from assay.errors import AssayError, BusyError, InputError
 from assay.queue.directory import NAME as QUEUE
 from assay.version import __version__
 from assay.web import (
-    command_api,
-    compare_pages,
+    acting_api,
     data_pages,
-    doubt_pages,
     json_api,
-    json_questions,
     list_pages,
     live,
     login_pages,
     manual_pages,
-    push_api,
-    queue_api,
     queue_pages,
     score_pages,
     session_pages,
     stack_pages,
     study_pages,
 )
-from assay.web.access import Access, AccessRules
-from assay.web.audit import Audit
-from assay.web.command_api import Commands
-from assay.web.etags import ETags
+from assay.web.access import Access, AccessRules, Audit, SignOuts
+from assay.web.acting_api import Commands
 from assay.web.guard import ACTING, READING, Guard, own_names
-from assay.web.handler_threads import HandlerThreads
 from assay.web.queries import list_question
 from assay.web.refusals import API, PROBLEM_TYPE, problem
 from assay.web.rendering import CACHED_S, page, static_file
-from assay.web.sign_outs import SignOuts
 from assay.web.site import Site
 
 _log = logging.getLogger("assay")
@@ -108,19 +101,19 @@ def routes(rules: AccessRules) -> list[Any]:
     return [
         *(list_pages.home, list_pages.attention_part, list_pages.runs),
         *(session_pages.suite, session_pages.session, session_pages.run, session_pages.log),
-        compare_pages.comparison,
-        *(doubt_pages.doubts, doubt_pages.doubt),
+        study_pages.comparison,
+        *(manual_pages.doubts, manual_pages.doubt),
         *(study_pages.scaling_curves, study_pages.fabric_curves, study_pages.metric_history),
         *(stack_pages.stacks, stack_pages.stack),
         data_pages.data_set,
         *(score_pages.folders, score_pages.scores, score_pages.scored_set),
         *(manual_pages.manual, manual_pages.manual_page),
         *(live.live, live.events),
-        *(json_api.ROUTES, json_questions.ROUTES, command_api.command),
+        *(json_api.ROUTES, acting_api.command),
         *(about_api, openapi, static, healthy),
         *((login_pages.login, login_pages.sign_in, login_pages.sign_out) if rules.are_asked else ()),
-        *((queue_api.ROUTES, *_QUEUE_PAGES) if "run" in rules.allowed else ()),
-        *((push_api.ROUTES,) if "push" in rules.allowed else ()),
+        *((acting_api.QUEUE_ROUTES, *_QUEUE_PAGES) if "run" in rules.allowed else ()),
+        *((acting_api.PUSH_ROUTES,) if "push" in rules.allowed else ()),
     ]
 
 
@@ -218,3 +211,66 @@ def _problem(request: Request[Any, Any, Any], status: int, detail: str, headers:
     response = page("error.html", status=status, title=HTTPStatus(status).phrase, lines=detail.splitlines())
     response.headers.update(headers)
     return response
+
+
+class ETags:
+    """The application with ETags on whole answers; streams pass."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """Answer, or say that nothing has changed."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        known = next((value for name, value in scope["headers"] if name == b"if-none-match"), b"")
+        held: list[Any] = []
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                held.append(message)
+                return
+            if held:
+                start = held.pop()
+                message = _tagged(start, message, known)
+                await send(start)
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+
+def _tagged(start: Any, body: Any, known: bytes) -> Any:
+    """The body to send after `start`, which gets the ETag: nothing if the browser has it."""
+    if body.get("more_body"):
+        return body
+    tag = b'"' + hashlib.sha256(body.get("body", b"")).hexdigest()[:32].encode() + b'"'
+    start["headers"] = [*start.get("headers", []), (b"etag", tag)]
+    if tag not in [sent_tag.strip().removeprefix(b"W/") for sent_tag in known.split(b",")]:
+        return body
+    start["status"] = 304
+    start["headers"] = [
+        pair for pair in start["headers"] if pair[0] not in (b"content-length", b"content-type")
+    ]
+    return {**body, "body": b""}
+
+
+_Answer = TypeVar("_Answer")
+
+
+class HandlerThreads(ThreadPoolExecutor):
+    """A pool of threads in which every error of a handler becomes an answer and a line of the log.
+
+    asyncio can't deliver StopIteration from a thread: its reader would wait for ever, and nobody would know.
+    """
+
+    def submit(self, fn: Callable[..., _Answer], /, *args: Any, **kwargs: Any) -> Future[_Answer]:
+        """Call it in one of the threads; StopIteration, such as of `next`, becomes RuntimeError."""
+
+        def delivered() -> _Answer:
+            try:
+                return fn(*args, **kwargs)
+            except StopIteration as error:
+                raise RuntimeError("StopIteration in a handler") from error
+
+        return super().submit(delivered)

@@ -13,8 +13,7 @@ from assay.report.charts.shares import NamedShare, share_bars
 from assay.report.page.document import numbered
 from assay.units import counted, human
 from assay.view.blocks import Table, TableBody, TableRow
-from assay.web.queries import Name, some
-from assay.web.questions import FormField, QuestionForm
+from assay.web.queries import FormField, Name, QuestionForm, some
 from assay.web.rendering import with_query
 from assay.web.session_pages import command_line
 from assay.web.site import Site

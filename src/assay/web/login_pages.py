@@ -9,9 +9,8 @@ from litestar import Response, get, post
 from litestar.concurrency import sync_to_thread
 from litestar.datastructures import Cookie
 
-from assay.web.access import ASKING, SIGNED_IN_S, Access, AccessRules, signed
+from assay.web.access import ASKING, SIGNED_IN_S, Access, AccessRules, Audit, signed
 from assay.web.acting import AnyRequest, address_of
-from assay.web.audit import Audit
 from assay.web.rendering import page
 from assay.web.tokens import holder
 

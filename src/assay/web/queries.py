@@ -1,4 +1,4 @@
-"""The parameters that addresses have in common, checked by their types."""
+"""The parameters that addresses have in common, and pages with a form whose address is the question."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from litestar import Response
 from litestar.params import Parameter, QueryParameter
 
 from assay.errors import InputError
@@ -14,7 +15,7 @@ from assay.questions.browsing import MOST_ROWS, RowPage, browse
 from assay.records import RunState
 from assay.store import Filter, SortOrder
 from assay.units import moment
-from assay.web.rendering import with_query
+from assay.web.rendering import page, with_query
 
 LONGEST = 300  # characters of a value
 DEFAULT_LIMIT = 50  # rows of a page
@@ -127,3 +128,58 @@ def _order(sort: str | None) -> SortOrder:
     """By a column, `-` before it for the largest first; by default, the newest first."""
     order = some(sort) or "-created_at"
     return SortOrder(order.removeprefix("-"), order.startswith("-"))
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One field of a form.
+
+    label    what a person reads
+    value    as it is in the address
+    offered  values to choose from; others can be typed
+    """
+
+    name: str
+    label: str
+    value: str | None = None
+    placeholder: str = ""
+    offered: Sequence[str] = ()
+    required: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class QuestionForm:
+    """A page that answers one question.
+
+    here      its path
+    hint      what to ask, shown while nothing is asked
+    examples  (words, address) of questions that have an answer here
+    """
+
+    here: str
+    title: str
+    verb: str
+    hint: str
+    fields: Sequence[FormField]
+    examples: Sequence[tuple[str, str]] = ()
+
+    def answer(self, answer: Callable[[], Mapping[str, Any]] | None, **more: Any) -> Response[str]:
+        """The page: with the hint if nothing is asked, with what is wrong, or with the answer.
+
+        answer  gives what the template shows; `template` replaces the usual one
+        """
+        frame: dict[str, Any] = {
+            "here": self.here,
+            "title": self.title,
+            "form": "question_form.html",
+            "asked": self,
+            **more,
+        }
+        if answer is None:
+            return page("question.html", **frame | {"command": None}, hint=self.hint)
+        try:
+            shown = dict(answer())
+        except InputError as error:
+            return page("question.html", status=422, **frame, problems=str(error).splitlines())
+        return page(shown.pop("template", "question.html"), **frame | shown)

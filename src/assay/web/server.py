@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from assay.web.access import AccessRules
-    from assay.web.command_api import Commands
+    from assay.web.acting_api import Commands
     from assay.web.live import Watchers
 
 BACKLOG = 128
@@ -66,7 +66,7 @@ def serve(
     from assay.questions.queue import start_worker
     from assay.web.access import AccessRules
     from assay.web.app import make_app
-    from assay.web.connections import BoundedConnection
+    from assay.web.guard import BoundedConnection
     from assay.web.live import Watchers
 
     rules = rules or AccessRules()

@@ -16,8 +16,7 @@ from assay.report.sentences.history import when
 from assay.rundir.session import Session, sessions_of
 from assay.units import counted
 from assay.view.blocks import Table, TableBody, TableRow
-from assay.web.queries import Name, some
-from assay.web.questions import FormField, QuestionForm
+from assay.web.queries import FormField, Name, QuestionForm, some
 from assay.web.rendering import page, session_url, with_query
 from assay.web.session_pages import command_line
 from assay.web.site import Site
