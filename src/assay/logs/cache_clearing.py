@@ -32,5 +32,5 @@ def cache_doubt(head: bytes) -> Doubt | None:
     failure = failed_drop(head)
     if failure is None:
         return None
-    number, said = failure
-    return CACHE_NOT_CLEARED.doubt(f"cache_clear is logged as true, but line {number} says: {said}")
+    number, message = failure
+    return CACHE_NOT_CLEARED.doubt(f"cache_clear is logged as true, but line {number} says: {message}")

@@ -52,7 +52,7 @@ def words_in(path: Path) -> dict[str, list[str]]:
         seen |= {word for word in unseen - seen if word in text}
     words_of = {known.name: [word for word in known.words if word in seen] for known in formats}
     most_first = sorted(words_of.items(), key=lambda pair: -len(pair[1]))
-    return {name: words for name, words in most_first if words}
+    return {name: present for name, present in most_first if present}
 
 
 _OTHERWISE: Final = (
@@ -70,24 +70,27 @@ def unrecognised(path: Path, otherwise: str = _OTHERWISE) -> str:
         return EMPTY
     if reason := unread_output(path):
         return reason
-    found = {name: words for name, words in words_in(path).items() if _point_to_it(words)}
-    most = max(map(len, found.values()), default=0)
-    closest = [known for known in known_formats() if len(found.get(known.name, ())) == most > 0]
+    matched = {name: present for name, present in words_in(path).items() if _point_to_it(present)}
+    most = max(map(len, matched.values()), default=0)
+    closest = [known for known in known_formats() if len(matched.get(known.name, ())) == most > 0]
     parts = ["is not a log in a known format"]
     if closest:
-        parts.append(f"closest to {_listed(closest, found)}")
+        parts.append(f"closest to {_listed(closest, matched)}")
     names = ", ".join(known.name for known in known_formats())
     parts.append(f"known formats: {names}; {otherwise}")
     return "; ".join(parts)
 
 
-def _point_to_it(words: Sequence[str]) -> bool:
-    """Whether they are of one program: several, or a phrase. `busbw` or `iodepth=` alone is in many logs."""
-    return len(words) > 1 or any(" " in word.strip() for word in words)
+def _point_to_it(present: Sequence[str]) -> bool:
+    """Whether these words point to one program: several words, or a phrase.
+
+    A single word such as `busbw` or `iodepth=` is in the logs of many programs.
+    """
+    return len(present) > 1 or any(" " in word.strip() for word in present)
 
 
-def _listed(closest: Iterable[Format], found: dict[str, list[str]]) -> str:
+def _listed(closest: Iterable[Format], matched: dict[str, list[str]]) -> str:
     return "; ".join(
-        f"{known.name}: it has {', '.join(map(repr, found[known.name]))}, but lacks the line `{known.line}`"
+        f"{known.name}: it has {', '.join(map(repr, matched[known.name]))}, but lacks the line `{known.line}`"
         for known in closest
     )

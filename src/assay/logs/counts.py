@@ -95,8 +95,8 @@ def counted(benchmark: str | None, round_: str | None) -> EpochUnit | None:
     known = [entry for entry in _EPOCH_NUM if entry.benchmark == benchmark]
     if round_ is None:
         return known[-1] if len({entry.what for entry in known}) == 1 else None
-    at = number(round_)
-    return next((e for e in known if at is not None and e.first <= at <= e.last), None)
+    version = number(round_)
+    return next((e for e in known if version is not None and e.first <= version <= e.last), None)
 
 
 _FROM_BEFORE: Final = (("bert", (1, 1), "Google"),)
@@ -201,14 +201,14 @@ def stated_size(benchmark: str | None, round_: str | None, submitter: str | None
     >>> stated_size("bert", "v2.0", "Google").what, stated_size("bert", "v2.0", "NVIDIA").what
     ('samples allowed', 'samples seen')
     """
-    at = number(round_)
+    version = number(round_)
     return next(
         (
             entry
             for entry in _TRAIN_SAMPLES
             if entry.benchmark == benchmark
             and (not entry.submitters or submitter in entry.submitters)
-            and (at is None or entry.first <= at <= entry.last)
+            and (version is None or entry.first <= version <= entry.last)
         ),
         None,
     )
@@ -216,10 +216,10 @@ def stated_size(benchmark: str | None, round_: str | None, submitter: str | None
 
 def data_set(benchmark: str | None, round_: str | None) -> DataSet | None:
     """The benchmark's training set in a round, if its size is known."""
-    at = number(round_)
-    if at is None:
+    version = number(round_)
+    if version is None:
         return None
-    return next((e for e in _DATA_SETS if e.benchmark == benchmark and e.first <= at <= e.last), None)
+    return next((e for e in _DATA_SETS if e.benchmark == benchmark and e.first <= version <= e.last), None)
 
 
 _OF_ONE: Final = (("ssd", (2, 0), (4, 1)),)
@@ -235,12 +235,14 @@ def throughput_in_samples(
 
     Source: the published logs of v2.0 to v4.0, from their samples over time.
     """
-    known, at = counted(benchmark, round_), number(round_)
+    known, version = counted(benchmark, round_), number(round_)
     if stated is None:
         return None, ""
     if known is not None and known.what == "tokens":
         return stated / known.per_sample, "the log's own throughput counts tokens"
-    if at is None or not any(name == benchmark and first <= at <= last for name, first, last in _OF_ONE):
+    if version is None or not any(
+        name == benchmark and first <= version <= last for name, first, last in _OF_ONE
+    ):
         return stated, ""
     note = f"the log's own throughput, {stated:,.5g} samples/s, is that of one accelerator"
     return (None if accelerators is None else stated * accelerators), note

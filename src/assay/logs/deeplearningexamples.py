@@ -34,106 +34,104 @@ _SPELLING: Final = {"img/s": "images/s", "imgs/s": "images/s", "sec": "s", "None
 
 def deeplearningexamples(path: Path) -> LogFigures:
     """The contents of a log. Raises InputError if it can't be read."""
-    found = LogFigures()
+    log = LogFigures()
     units: dict[str, str] = {}
-    for line, text in lines(path, found, ended=True):
-        if said := _JSON.search(text):
-            _of_json(said[1], line, units, found)
-        elif said := _LINE.search(text):
-            _of_text(said[1], line, found)
+    for line, text in lines(path, log, ended=True):
+        if match := _JSON.search(text):
+            _of_json(match[1], line, units, log)
+        elif match := _LINE.search(text):
+            _of_text(match[1], line, log)
         elif _BEGUN.search(text):
-            found.skipped += 1
+            log.skipped += 1
         elif why := crash(text):
-            found.problems.append(f"line {line}: {why}")
-    summary = [figure for figure in found.figures if not figure.at]
+            log.problems.append(f"line {line}: {why}")
+    summary = [figure for figure in log.figures if not figure.at]
     if not summary:
-        found.problems.append("no summary line: the run did not finish")
+        log.problems.append("no summary line: the run did not finish")
     first = dict[str, int]()
     for figure in summary:
         if first.setdefault(figure.metric, figure.line) != figure.line:
-            found.again(
-                figure.line, f"a second summary of {figure.metric}, after line {first[figure.metric]}"
-            )
+            log.again(figure.line, f"a second summary of {figure.metric}, after line {first[figure.metric]}")
             break
-    return found
+    return log
 
 
-def _of_text(said: str, line: int, found: LogFigures) -> None:
-    if said.startswith("PARAMETER"):
-        for name, value, _ in _METRIC.findall(said):
-            found.facts[name] = value
+def _of_text(message: str, line: int, log: LogFigures) -> None:
+    if message.startswith("PARAMETER"):
+        for name, value, _ in _METRIC.findall(message):
+            log.facts[name] = value
         return
-    first = _METRIC.search(said)
+    first = _METRIC.search(message)
     if first is None:
         return  # text for people
-    words = said[: first.start()].strip()
-    at = _place(words)
-    if at is None:
-        found.skipped += 1
+    prefix = message[: first.start()].strip()
+    position = _place(prefix)
+    if position is None:
+        log.skipped += 1
         return
-    for name, text, unit in _METRIC.findall(said):
-        _take(name, text, _SPELLING.get(unit, unit), at, line, found)
+    for name, text, unit in _METRIC.findall(message):
+        _take(name, text, _SPELLING.get(unit, unit), position, line, log)
 
 
-def _place(words: str) -> dict[Axis, float] | None:
-    """Step and epoch of a line; {} for a summary; None if it has words that are neither."""
-    if words.rstrip(":").lower() in ("", "summary", "()"):
+def _place(prefix: str) -> dict[Axis, float] | None:
+    """Step and epoch in a line's prefix; {} for a summary; None if the prefix is something else."""
+    if prefix.rstrip(":").lower() in ("", "summary", "()"):
         return {}
-    at: dict[Axis, float] = {}
-    if said := _TUPLE.fullmatch(words):
-        return _numbered([number(part) for part in said.groups() if part])
-    if epoch := _EPOCH.search(words):
-        at["epoch"] = float(epoch[1])
-    if step := _STEP.search(words):
-        at["step"] = float(step[1])
-    return at or None
+    position: dict[Axis, float] = {}
+    if match := _TUPLE.fullmatch(prefix):
+        return _numbered([number(part) for part in match.groups() if part])
+    if epoch := _EPOCH.search(prefix):
+        position["epoch"] = float(epoch[1])
+    if step := _STEP.search(prefix):
+        position["step"] = float(step[1])
+    return position or None
 
 
 def _numbered(parts: list[float | None]) -> dict[Axis, float] | None:
     """DLLogger's positions: (epoch, step), (epoch,), or a step alone, which looks the same."""
     axes: tuple[Axis, ...] = ("epoch", "step")
-    at = {axis: part for axis, part in zip(axes, parts, strict=False) if part is not None}
-    return None if None in parts else at
+    position = {axis: part for axis, part in zip(axes, parts, strict=False) if part is not None}
+    return None if None in parts else position
 
 
-def _of_json(text: str, line: int, units: dict[str, str], found: LogFigures) -> None:
+def _of_json(text: str, line: int, units: dict[str, str], log: LogFigures) -> None:
     try:
-        told = json.loads(text)
-        if told["type"] == "METADATA":
-            unit = str(told["metadata"].get("unit") or "")
-            units[told["metric"]] = _SPELLING.get(unit, unit)
-        elif told["step"] == "PARAMETER":
-            found.facts |= {k: v for k, v in told["data"].items() if isinstance(v, str | int | float)}
+        record = json.loads(text)
+        if record["type"] == "METADATA":
+            unit = str(record["metadata"].get("unit") or "")
+            units[record["metric"]] = _SPELLING.get(unit, unit)
+        elif record["step"] == "PARAMETER":
+            log.facts |= {k: v for k, v in record["data"].items() if isinstance(v, str | int | float)}
         else:
-            step = told["step"] if isinstance(told["step"], list) else [told["step"]]
-            _points(told["data"], _numbered([number(part) for part in step]), line, units, found)
+            step = record["step"] if isinstance(record["step"], list) else [record["step"]]
+            _points(record["data"], _numbered([number(part) for part in step]), line, units, log)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        found.skipped += 1
+        log.skipped += 1
 
 
 def _points(
     data: Mapping[str, Any],
-    at: dict[Axis, float] | None,
+    position: dict[Axis, float] | None,
     line: int,
     units: Mapping[str, str],
-    found: LogFigures,
+    log: LogFigures,
 ) -> None:
-    if at is None:
-        found.skipped += 1
+    if position is None:
+        log.skipped += 1
         return
     for name, value in data.items():
-        _take(name, value, units.get(name, ""), at, line, found)
+        _take(name, value, units.get(name, ""), position, line, log)
 
 
-def _take(name: str, told: object, unit: str, at: dict[Axis, float], line: int, found: LogFigures) -> None:
+def _take(name: str, raw: object, unit: str, position: dict[Axis, float], line: int, log: LogFigures) -> None:
     """One figure. A value that is not a number is counted; a loss that is not one means a failed training."""
-    value = number(told)
+    value = number(raw)
     if value is not None:
-        found.figures.append(LogFigure(name, value, {}, at, line, unit))
-    elif "loss" in name and str(told).lower().lstrip("-") in ("nan", "inf", "infinity"):
-        found.problems.append(f"line {line}: {name} is {told}: the training failed")
+        log.figures.append(LogFigure(name, value, {}, position, line, unit))
+    elif "loss" in name and str(raw).lower().lstrip("-") in ("nan", "inf", "infinity"):
+        log.problems.append(f"line {line}: {name} is {raw}: the training failed")
     else:
-        found.skipped += 1
+        log.skipped += 1
 
 
 TOOL: Final = Tool(

@@ -35,29 +35,29 @@ _FACTS: Final = ("version", "hosts", "threads", "file_size", "block_size", "dire
 
 def elbencho(path: Path) -> LogFigures:
     """What a result file says. Raises InputError if it can't be read."""
-    found, seen = LogFigures(), Counter[tuple[str, str]]()
-    for line, text in lines(path, found):
+    log, seen = LogFigures(), Counter[tuple[str, str]]()
+    for line, text in lines(path, log):
         if not text.strip():
             continue
         try:
-            told = document(text)
-            phase, label = str(told["phase_type"]), str(told.get("label", ""))
-            config, done = told["config"], told["last_done"]
+            record = document(text)
+            phase, label = str(record["phase_type"]), str(record.get("label", ""))
+            config, done = record["config"], record["last_done"]
             labels: dict[str, Scalar] = {"phase": phase, **({"label": label} if label else {})}
             if seen[phase, label]:
                 labels["index"] = seen[phase, label]
             figures = list(_figures(phase, done, labels, line))
             facts = {f"elbencho_{key}": str(config[key]) for key in _FACTS if key in config}
         except (ValueError, LookupError, TypeError, AttributeError):
-            found.skipped += 1
+            log.skipped += 1
             continue
         seen[phase, label] += 1
-        found.facts |= facts
-        found.figures += figures
+        log.facts |= facts
+        log.figures += figures
     if seen:
         last = next(reversed(seen))[0]
-        found.notes += (f"elbencho writes no end into its file: phases after {last} may be missing",)
-    return found.missing("no phase of elbencho has a figure")
+        log.notes += (f"elbencho writes no end into its file: phases after {last} may be missing",)
+    return log.missing("no phase of elbencho has a figure")
 
 
 def _figures(

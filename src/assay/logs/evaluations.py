@@ -56,10 +56,10 @@ def final_values(evaluations: Iterable[Evaluation]) -> dict[str, tuple[float, in
 
     The furthest position is the last; if a line has no position, the order of lines decides.
     """
-    found = list(evaluations)
-    if all(e.at is not None for e in found):
-        found.sort(key=lambda e: e.at or 0.0)
-    return {metric: (value, e.line) for e in found for metric, value in e.values}
+    in_order = list(evaluations)
+    if all(e.at is not None for e in in_order):
+        in_order.sort(key=lambda e: e.at or 0.0)
+    return {metric: (value, e.line) for e in in_order for metric, value in e.values}
 
 
 def _numbers(name: str, value: Any, depth: int) -> list[tuple[str, float]]:

@@ -52,16 +52,16 @@ def as_sheet(cells: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Scalar
     Raises ValueError, with the column's name, if a cell is not one that `assay export` writes.
     """
     cells = {name: _KEPT_AS_TEXT.sub("", text) for name, text in cells.items()}
-    said = {name: text for name, text in cells.items() if name not in _ALL}
-    said |= {name: cells[name] for name in ("system", "shape", "metric", "unit", "session", "value")}
-    said |= {name: cells.get(name, "") for name in ("better", "started_at")}
-    said["workload"] = cells["benchmark"]
-    said["run"] = _number(cells)
+    sheet_cells = {name: text for name, text in cells.items() if name not in _ALL}
+    sheet_cells |= {name: cells[name] for name in ("system", "shape", "metric", "unit", "session", "value")}
+    sheet_cells |= {name: cells.get(name, "") for name in ("better", "started_at")}
+    sheet_cells["workload"] = cells["benchmark"]
+    sheet_cells["run"] = _number(cells)
     if not cells["block"].isdecimal():
         raise ValueError(f"block: {cells['block']!r} is no number")
     labels = _record(dict[str, Scalar], cells["labels"], "labels")
     conditions = _record(Conditions, cells.get("conditions", ""), "conditions")
-    return said, labels, ExportedRun(int(cells["block"]), conditions)
+    return sheet_cells, labels, ExportedRun(int(cells["block"]), conditions)
 
 
 def _number(cells: Mapping[str, str]) -> str:

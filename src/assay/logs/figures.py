@@ -89,9 +89,9 @@ class LogFigures:
 
 
 def lines(
-    path: Path, found: LogFigures, *, ended: bool = False, kind: type[Log] = LogText
+    path: Path, log: LogFigures, *, ended: bool = False, kind: type[Log] = LogText
 ) -> Iterator[tuple[int, str]]:
-    """Each line with its number, as in `Log`; truncated lines are counted in `found`.
+    """Each line with its number, as in `Log`; truncated lines are counted in `log`.
 
     ended  count a last line without a newline as not parsed: for programs whose lines end with a figure,
            which may have lost digits there
@@ -99,24 +99,24 @@ def lines(
 
     Raises InputError if the file can't be read.
     """
-    log = kind(path)
+    source = kind(path)
     last: tuple[int, str] | None = None
-    for line, text in log.lines():
+    for line, text in source.lines():
         if last is not None:
             yield last
         last = line, text.decode(errors="replace")
-    found.cut += log.cut
-    if last is not None and ended and not log.ended:
-        found.skipped += bool(last[1].strip())
+    log.cut += source.cut
+    if last is not None and ended and not source.ended:
+        log.skipped += bool(last[1].strip())
     elif last is not None:
         yield last
 
 
-def numbered(text: str, found: LogFigures) -> Iterator[tuple[int, str]]:
+def numbered(text: str, log: LogFigures) -> Iterator[tuple[int, str]]:
     """Each line of a report with its number, like `lines` for a file."""
     for line, raw in enumerate(text.split("\n"), 1):
         for part in raw.rstrip("\r").split("\r"):
-            found.cut += len(part) > LONGEST_LINE
+            log.cut += len(part) > LONGEST_LINE
             yield line, part[:LONGEST_LINE]
 
 
@@ -148,17 +148,17 @@ def time_of_day(seconds: object) -> float | None:
     return value if value is not None and 0 < value <= LATEST_TIME else None
 
 
-def check_agreement(where: str, name: str, stated: object, computed: float, of: str) -> None:
-    """Raise ValueError if a figure is more than a percent and 1 off what the file's other figures make of it.
+def check_agreement(where: str, name: str, stated: object, computed: float, basis: str) -> None:
+    """Raise ValueError if a figure is more than 1 % plus 1 away from what the file's other figures yield.
 
-    of  what it was computed from, as text
+    basis  what it was computed from, as text
     """
     value = number(stated)
     if value is None or not math.isfinite(computed):
         return
     if abs(value - computed) > 0.01 * max(abs(value), abs(computed)) + (1.0 if abs(computed) >= 1 else 0.0):
         raise ValueError(
-            f"{where}: {name} is {value:.6g}, but {of} make {computed:.6g}: it contradicts itself"
+            f"{where}: {name} is {value:.6g}, but {basis} make {computed:.6g}: it contradicts itself"
         )
 
 
@@ -183,7 +183,7 @@ def alike(texts: Iterable[str]) -> bool:
 def document(text: str) -> dict[str, Any]:
     """A JSON object. Raises ValueError, with a message for the user, if it is none or was truncated."""
     try:
-        told = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
         if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
             if text[error.pos : error.pos + 1] not in ("{", ","):
@@ -192,8 +192,8 @@ def document(text: str) -> dict[str, Any]:
             raise ValueError(f"it has several JSON documents, {where}: put each in its own file") from None
         cut = "; was it cut off?" if _is_cut(text, error) else ""
         raise ValueError(f"not a complete JSON report ({error}){cut}") from None
-    if isinstance(told, dict):
-        return told
+    if isinstance(parsed, dict):
+        return parsed
     raise ValueError("its JSON is not an object")
 
 
@@ -204,9 +204,9 @@ def _is_cut(text: str, error: ValueError | RecursionError) -> bool:
     return error.msg.startswith("Unterminated string") or not re.search(r"[\s,:]", text[error.pos :].rstrip())
 
 
-def line_of(text: str, words: str, start: int = 0) -> int:
+def line_of(text: str, phrase: str, start: int = 0) -> int:
     """The first line with the words, from the character `start` on; 1 if there is none."""
-    return text.count("\n", 0, max(text.find(words, start), 0)) + 1
+    return text.count("\n", 0, max(text.find(phrase, start), 0)) + 1
 
 
 def crash(text: str) -> str:

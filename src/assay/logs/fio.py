@@ -54,40 +54,40 @@ def fio(path: Path) -> LogFigures:
 
 def report(text: str) -> LogFigures:
     """What a document says."""
-    found = LogFigures()
+    log = LogFigures()
     start = text.find("{")
     try:
-        told = document(text[max(start, 0) : text.rfind("}") + 1])
-        found.facts["fio_version"] = str(told["fio version"]).removeprefix("fio-")
-        _refuse_old(str(found.facts["fio_version"]))
-        found.started_at = _started_at(told)
-        jobs = told["client_stats"] if "client_stats" in told else told["jobs"]
-        of_all = told.get("global options", {})
+        parsed = document(text[max(start, 0) : text.rfind("}") + 1])
+        log.facts["fio_version"] = str(parsed["fio version"]).removeprefix("fio-")
+        _refuse_old(str(log.facts["fio_version"]))
+        log.started_at = _started_at(parsed)
+        jobs = parsed["client_stats"] if "client_stats" in parsed else parsed["jobs"]
+        of_all = parsed.get("global options", {})
         options = [{**of_all, **job.get("job options", {})} for job in jobs if job["jobname"] != _ALL_CLIENTS]
-        found.facts |= {f"fio_{name}": value for name, value in settings(options).items()}
+        log.facts |= {f"fio_{name}": value for name, value in settings(options).items()}
         alike = Counter(_named(job) for job in jobs)
-        at = max(start, 0)
+        offset = max(start, 0)
         for index, job in enumerate(jobs):
             named = _named(job)
             name = named[0]
-            at = max(text.find('"jobname"', at + 1), 0)
-            line = text.count("\n", 0, at) + 1
+            offset = max(text.find('"jobname"', offset + 1), 0)
+            line = text.count("\n", 0, offset) + 1
             labels = _labels(named)
             if alike[named] > 1:
                 labels["index"] = index
             if job["error"]:
-                found.problems.append(f"line {line}: job {name}: {_words(job['error'])}")
-            found.figures += [
+                log.problems.append(f"line {line}: job {name}: {_words(job['error'])}")
+            log.figures += [
                 figure for side in ("read", "write") for figure in _figures(side, job[side], labels, line)
             ]
-        found.figures += _together(jobs, line_of(text, '"jobname"'))
+        log.figures += _together(jobs, line_of(text, '"jobname"'))
     except ValueError as error:
-        found.problems.append(str(error))
+        log.problems.append(str(error))
     except (KeyError, TypeError, AttributeError, IndexError) as error:
-        found.problems.append(f"incomplete fio report: {error} is missing; was fio stopped?")
-    if found.problems:
-        found.figures.clear()
-    return found.missing(f"line {line_of(text, 'jobs')}: no job read or wrote anything")
+        log.problems.append(f"incomplete fio report: {error} is missing; was fio stopped?")
+    if log.problems:
+        log.figures.clear()
+    return log.missing(f"line {line_of(text, 'jobs')}: no job read or wrote anything")
 
 
 def _refuse_old(version: str) -> None:
@@ -96,10 +96,10 @@ def _refuse_old(version: str) -> None:
         raise ValueError(f"written by fio {version}, whose JSON has other keys and units; {_NEWER}")
 
 
-def _started_at(told: Mapping[str, Any]) -> float | None:
+def _started_at(parsed: Mapping[str, Any]) -> float | None:
     """When the jobs started: a report states when it was written, and how many seconds each job took."""
-    written_at = time_of_day(told.get("timestamp"))
-    took_s = [number(job.get("elapsed")) for job in told.get("jobs", ())]
+    written_at = time_of_day(parsed.get("timestamp"))
+    took_s = [number(job.get("elapsed")) for job in parsed.get("jobs", ())]
     if written_at is None or not took_s or None in took_s:
         return written_at
     return time_of_day(written_at - max(filter(None, took_s), default=0.0))
@@ -136,15 +136,15 @@ def _together(jobs: Sequence[Mapping[str, Any]], line: int) -> Iterator[LogFigur
 
 
 def _sums(
-    side: str, told: Sequence[Mapping[str, Any]], labels: dict[str, Scalar], line: int
+    side: str, jobs: Sequence[Mapping[str, Any]], labels: dict[str, Scalar], line: int
 ) -> Iterator[LogFigure]:
     """Bandwidth and rate of jobs that ran at the same time; nothing if one of them states less than that."""
-    milliseconds = max(number(job["runtime"]) or 0 for job in told)
+    milliseconds = max(number(job["runtime"]) or 0 for job in jobs)
     for metric, key, unit in (
         (f"{side}_bandwidth", "io_bytes", "B/s"),
         (f"{side}_rate", "total_ios", "operations/s"),
     ):
-        amounts = [number(job[key]) for job in told]
+        amounts = [number(job[key]) for job in jobs]
         if milliseconds > 0 and None not in amounts and any(amounts):
             value = sum(filter(None, amounts)) * 1000 / milliseconds
             yield LogFigure(metric, value, labels, {}, line, unit)
@@ -157,26 +157,28 @@ def _words(error: object) -> str:
     return os.strerror(error) if isinstance(error, int) and 0 < error < 200 else f"error {error}"
 
 
-def _figures(side: str, told: Mapping[str, Any], labels: dict[str, Scalar], line: int) -> Iterator[LogFigure]:
+def _figures(
+    side: str, stats: Mapping[str, Any], labels: dict[str, Scalar], line: int
+) -> Iterator[LogFigure]:
     """The figures of one direction of a job; none if it did nothing in it."""
-    if not (number(told["total_ios"]) or 0) > 0:
+    if not (number(stats["total_ios"]) or 0) > 0:
         return
-    milliseconds = number(told["runtime"])
+    milliseconds = number(stats["runtime"])
     if milliseconds is None or milliseconds <= 0:  # too short for fio's clock: its rates are 0 or infinite
         return
     for metric, key, amount, unit in (
         (f"{side}_bandwidth", "bw_bytes", "io_bytes", "B/s"),
         (f"{side}_rate", "iops", "total_ios", "operations/s"),
     ):
-        value, done = number(told[key]), number(told[amount])
+        value, done = number(stats[key]), number(stats[amount])
         if done is not None:
-            of = f"{amount} and runtime"
-            check_agreement(f"line {line}: {side}", key, value, done * 1000 / milliseconds, of)
+            basis = f"{amount} and runtime"
+            check_agreement(f"line {line}: {side}", key, value, done * 1000 / milliseconds, basis)
         if value is not None and value > 0:
             yield LogFigure(metric, value, labels, {}, line, unit)
     yield LogFigure("run_time", milliseconds, {**labels, "direction": side}, {}, line, "ms")
-    latency = told.get("clat_ns", {})
-    if (mean := number(told.get("lat_ns", {}).get("mean"))) is not None and mean > 0:
+    latency = stats.get("clat_ns", {})
+    if (mean := number(stats.get("lat_ns", {}).get("mean"))) is not None and mean > 0:
         yield LogFigure(f"mean_{side}_latency", mean, labels, {}, line, "ns")
     for percent in _PERCENTILES:
         value = number(latency.get("percentile", {}).get(percent))

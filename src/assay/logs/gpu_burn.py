@@ -55,54 +55,54 @@ def gpu_burn(path: Path) -> LogFigures:
     return report(whole(path))
 
 
-def report(log: str) -> LogFigures:
+def report(output: str) -> LogFigures:
     """What its output says."""
-    found = LogFigures()
+    log = LogFigures()
     tested: int | None = None
     verdicts: dict[int, str] = {}
     wrong: set[int] = set()
-    for line, text in numbered(log, found):
+    for line, text in numbered(output, log):
         if _BEGIN.search(text):
             figures = _progress(text, line, wrong)
-            found.skipped += figures is None
-            found.figures += figures or []
-        elif said := _TESTED.search(text):
+            log.skipped += figures is None
+            log.figures += figures or []
+        elif match := _TESTED.search(text):
             if tested is not None:
-                found.again(line, "a second verdict on all GPUs")
-            tested = int(said[1])
-        elif said := _VERDICT.match(text):
-            verdicts[int(said[1])] = said[2]
-        elif said := _FAILED.search(text):
-            found.problems.append(f"line {line}: {said[1]}")
+                log.again(line, "a second verdict on all GPUs")
+            tested = int(match[1])
+        elif match := _VERDICT.match(text):
+            verdicts[int(match[1])] = match[2]
+        elif match := _FAILED.search(text):
+            log.problems.append(f"line {line}: {match[1]}")
     wrong |= {gpu for gpu, verdict in verdicts.items() if verdict == "FAULTY"}
-    found.problems += [f"GPU {gpu} is faulty: it computed wrong results or died" for gpu in sorted(wrong)]
+    log.problems += [f"GPU {gpu} is faulty: it computed wrong results or died" for gpu in sorted(wrong)]
     if tested is None or len(verdicts) != tested:
-        found.problems.append(f"{len(verdicts)} verdicts on {tested or 'no'} GPUs: the run did not finish")
-    found.facts |= {"gpus": tested} if tested is not None else {}
-    return found.missing("no progress line has a rate")
+        log.problems.append(f"{len(verdicts)} verdicts on {tested or 'no'} GPUs: the run did not finish")
+    log.facts |= {"gpus": tested} if tested is not None else {}
+    return log.missing("no progress line has a rate")
 
 
 def _progress(text: str, line: int, wrong: set[int]) -> list[LogFigure] | None:
     """Figures of one drawing of the line; None if it is torn. GPUs with errors are added to `wrong`."""
-    said = _PROGRESS.search(text)
-    if said is None:
+    match = _PROGRESS.search(text)
+    if match is None:
         return None
-    done, errors = _each(_DONE, said["done"]), _each(_ERRORS, said["errors"])
-    temps = _each(_READ, said["temps"])
-    powers = _each(_READ, said["powers"]) if said["powers"] else ()
+    done, errors = _each(_DONE, match["done"]), _each(_ERRORS, match["errors"])
+    temps = _each(_READ, match["temps"])
+    powers = _each(_READ, match["powers"]) if match["powers"] else ()
     if not (done and errors and temps) or not len(done) == len(errors) == len(temps) or powers is None:
         return None
     if powers and len(powers) != len(done):
         return None
-    wrong |= {gpu for gpu, found in enumerate(errors) if int(found[1]) > 0 or found[2] == "DIED"}
-    wrong |= {gpu for gpu, found in enumerate(done) if int(found[1]) < 0}
+    wrong |= {gpu for gpu, part in enumerate(errors) if int(part[1]) > 0 or part[2] == "DIED"}
+    wrong |= {gpu for gpu, part in enumerate(done) if int(part[1]) < 0}
     return list(_figures(done, temps, powers, line))
 
 
 def _each(pattern: re.Pattern[str], text: str) -> Sequence[re.Match[str]] | None:
     """One match for each GPU; None if a part doesn't match."""
-    found = [pattern.fullmatch(part.strip()) for part in re.split(r"\s+- ", text)]
-    return [one for one in found if one] if all(found) else None
+    matches = [pattern.fullmatch(part.strip()) for part in re.split(r"\s+- ", text)]
+    return [match for match in matches if match] if all(matches) else None
 
 
 def _figures(
@@ -110,9 +110,9 @@ def _figures(
 ) -> Iterator[LogFigure]:
     """A rate of 0 is not measured yet."""
     for metric, unit, texts in (
-        ("flop_rate", "GFLOP/s", [one[2] for one in done]),
-        ("temperature", "C", [one[1] for one in temps]),
-        ("power", "W", [one[1] for one in powers]),
+        ("flop_rate", "GFLOP/s", [part[2] for part in done]),
+        ("temperature", "C", [part[1] for part in temps]),
+        ("power", "W", [part[1] for part in powers]),
     ):
         for gpu, text in enumerate(texts):
             if text and float(text) > 0:

@@ -54,33 +54,35 @@ _FACT: Final = re.compile(r"(?:^|[\s>:])(Model|Batch size|Number of \w+): (\S+)\
 
 def horovod(path: Path) -> LogFigures:
     """The contents of a log. Raises InputError if it can't be read."""
-    found = LogFigures()
+    log = LogFigures()
     worker: str = ""
     totals = 0
-    for line, text in lines(path, found):
-        if (said := _TOTAL.search(text)) and _is_total(worker, said):
+    for line, text in lines(path, log):
+        if (match := _TOTAL.search(text)) and _is_total(worker, match):
             totals += 1
             if totals > 1:
-                found.again(line, "a second total")
-            found.figures.append(_figure("throughput", said[2], line))
-            found.facts.setdefault("workers", int(said[1]))
-        elif (said := _WORKER.search(text)) and _positive(said[1]) and number(said[2]) is not None:
-            worker = said[1]
-            found.figures.append(_figure("worker_throughput", said[1], line))
-            found.figures.append(_figure("spread", said[2], line))
-        elif (said := _ITERATION.search(text)) and _positive(said[2]):
-            at = float(said[1])
-            figure = LogFigure("iteration_throughput", float(said[2]), {}, {"step": at}, line, "images/s")
-            found.figures.append(figure)
+                log.again(line, "a second total")
+            log.figures.append(_figure("throughput", match[2], line))
+            log.facts.setdefault("workers", int(match[1]))
+        elif (match := _WORKER.search(text)) and _positive(match[1]) and number(match[2]) is not None:
+            worker = match[1]
+            log.figures.append(_figure("worker_throughput", match[1], line))
+            log.figures.append(_figure("spread", match[2], line))
+        elif (match := _ITERATION.search(text)) and _positive(match[2]):
+            iteration = float(match[1])
+            figure = LogFigure(
+                "iteration_throughput", float(match[2]), {}, {"step": iteration}, line, "images/s"
+            )
+            log.figures.append(figure)
         elif _ANY.search(text):
-            found.skipped += 1
-        elif said := _FACT.search(text):
-            found.facts.setdefault(*_fact(said[1], said[2]))
+            log.skipped += 1
+        elif match := _FACT.search(text):
+            log.facts.setdefault(*_fact(match[1], match[2]))
         elif why := crash(text):
-            found.problems.append(f"line {line}: {why}")
+            log.problems.append(f"line {line}: {why}")
     if not totals:
-        found.problems.append("no line `Total img/sec`: the benchmark did not finish")
-    return found
+        log.problems.append("no line `Total img/sec`: the benchmark did not finish")
+    return log
 
 
 def _figure(metric: str, text: str, line: int) -> LogFigure:
@@ -92,15 +94,15 @@ def _positive(text: str) -> bool:
     return value is not None and value > 0
 
 
-def _is_total(worker: str, said: re.Match[str]) -> bool:
+def _is_total(worker: str, match: re.Match[str]) -> bool:
     """Whether it is a number and, within printed precision, that of one worker times the workers."""
-    if not _positive(said[2]) or number(said[3]) is None:
+    if not _positive(match[2]) or number(match[3]) is None:
         return False
     if not worker:
         return True
-    workers = int(said[1])
-    apart = abs(float(said[2]) - workers * float(worker))
-    return apart <= 1.01 * (rounding(said[2]) + workers * rounding(worker))
+    workers = int(match[1])
+    apart = abs(float(match[2]) - workers * float(worker))
+    return apart <= 1.01 * (rounding(match[2]) + workers * rounding(worker))
 
 
 def _fact(name: str, text: str) -> tuple[str, str | int]:

@@ -30,22 +30,24 @@ _TILE = re.compile(r"(\d+(?:\.\d+)?):([-+0-9.eE]+)")
 
 def is_app_log(path: Path) -> bool:
     """Whether a file holds the app's line. Raises InputError if it can't be read."""
-    return _found(path) is not None
+    return _last_line(path) is not None
 
 
 def app_run(path: Path, *, name: str) -> InferenceRun:
     """What the app's last line in a log says; a problem if there is none."""
     try:
-        found = _found(path)
-        problem = "" if found else "no line of MLPerf Inference's reference app in it"
+        last_line = _last_line(path)
+        problem = "" if last_line else "no line of MLPerf Inference's reference app in it"
     except InputError as error:
-        found, problem = None, str(error.problems[0])
-    scenario, said, line, earlier = found or (None, "", 0, 0)
+        last_line, problem = None, str(error.problems[0])
+    scenario, figures_text, line, earlier = last_line or (None, "", 0, 0)
     where = f"{path.name}:{line}"
-    stated = {key: StatedValue(_number(value), where) for key, value in _PAIR.findall(_TILES.split(said)[0])}
-    figures = tuple(_figures(stated, said, path.name, line))
-    if found and not figures:
-        problem = f"line {line} has no finite figure: {said[:100]}"
+    stated = {
+        key: StatedValue(_number(value), where) for key, value in _PAIR.findall(_TILES.split(figures_text)[0])
+    }
+    figures = tuple(_figures(stated, figures_text, path.name, line))
+    if last_line and not figures:
+        problem = f"line {line} has no finite figure: {figures_text[:100]}"
     if earlier:
         problem = f"line {line}: a result after {counted(earlier, 'other')}: {SEVERAL_RUNS}"
     return InferenceRun(
@@ -61,28 +63,30 @@ def app_run(path: Path, *, name: str) -> InferenceRun:
     )
 
 
-def _found(path: Path) -> tuple[str, str, int, int] | None:
+def _last_line(path: Path) -> tuple[str, str, int, int] | None:
     """Scenario, its figures, and the line of the last match; how many others are before it."""
-    found, others, before = None, -1, 0
+    last, others, before = None, -1, 0
     for block in LogText(path, _LONGEST_LINE).blocks():
         if b"TestScenario." in block:
             for match in _LINE.finditer(block.decode("latin-1")):
                 others += 1
-                found = match[1], match[2], 1 + before + block.count(b"\n", 0, match.start()), others
+                last = match[1], match[2], 1 + before + block.count(b"\n", 0, match.start()), others
         before += block.count(b"\n")
-    return found
+    return last
 
 
-def _figures(stated: dict[str, StatedValue], said: str, file: str, line: int) -> Iterator[Measurement]:
+def _figures(
+    stated: dict[str, StatedValue], figures_text: str, file: str, line: int
+) -> Iterator[Measurement]:
     rate, mean = (stated[key].value if key in stated else None for key in ("qps", "mean"))
     if isinstance(rate, float):
         yield Measurement("qps", rate, "queries/s", {}, file, line)
     if isinstance(mean, float):
         yield Measurement("mean_latency", mean, "s", {}, file, line)
-    for percentile, text in _TILE.findall("".join(_TILES.split(said)[1:])):
-        value, of = number(text), number(percentile)
-        if value is not None and of is not None:
-            yield Measurement("latency", value, "s", {"percentile": of}, file, line)
+    for percentile, text in _TILE.findall("".join(_TILES.split(figures_text)[1:])):
+        value, percent = number(text), number(percentile)
+        if value is not None and percent is not None:
+            yield Measurement("latency", value, "s", {"percentile": percent}, file, line)
 
 
 def _number(text: str) -> Scalar:

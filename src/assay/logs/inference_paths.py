@@ -18,19 +18,19 @@ def told_apart(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     training: list[Path] = []
     inference: dict[Path, None] = {}
     for path in paths:
-        found = find_runs([path])
-        if path.is_file() and not found and (is_app_log(path) or is_summary(path)):
-            found = [path]
-        inference.update(dict.fromkeys(found))
-        if not found or (path.is_dir() and holds_results(path)):
+        runs = find_runs([path])
+        if path.is_file() and not runs and (is_app_log(path) or is_summary(path)):
+            runs = [path]
+        inference.update(dict.fromkeys(runs))
+        if not runs or (path.is_dir() and holds_results(path)):
             training.append(path)
     return training, list(inference)
 
 
-def inference_runs(found: Sequence[Path]) -> list[InferenceRun]:
+def inference_runs(paths: Sequence[Path]) -> list[InferenceRun]:
     """Each run: from a folder's LoadGen logs or a file's app line; accuracy runs with their speed."""
     return without_joined(
-        {path: run_in_tree(path) if path.is_dir() else run_in_file(path, path.name) for path in found}
+        {path: run_in_tree(path) if path.is_dir() else run_in_file(path, path.name) for path in paths}
     )
 
 

@@ -82,25 +82,27 @@ def _place(folder: Path) -> tuple[InferencePlace | None, Path | None]:
     """What a run's path says about it, and its scenario's folder; None if it is not in such a tree."""
     path = folder.resolve()
     parts = path.parts
-    for at in range(len(parts) - 2, 2, -1):
-        below = parts[at + 1 :]
+    for index in range(len(parts) - 2, 2, -1):
+        below = parts[index + 1 :]
         audit = below[0] if _AUDIT.fullmatch(below[0]) else ""
         mode, *rest = below[1:] if audit and len(below) > 1 else below
-        if parts[at].lower() not in _FOLDERS or mode not in _MODES:
+        if parts[index].lower() not in _FOLDERS or mode not in _MODES:
             continue
-        submitted = at > 4 and parts[at - 5] in _DIVISIONS and parts[at - 3] in ("results", "compliance")
+        submitted = (
+            index > 4 and parts[index - 5] in _DIVISIONS and parts[index - 3] in ("results", "compliance")
+        )
         place = InferencePlace(
-            round=(round_of(Path(*parts[: at - 5])) or "") if submitted else "",
-            division=parts[at - 5] if submitted else "",
-            submitter=parts[at - 4] if submitted else "",
-            system=parts[at - 2],
-            benchmark=parts[at - 1],
-            scenario=parts[at][0].upper() + parts[at][1:],
+            round=(round_of(Path(*parts[: index - 5])) or "") if submitted else "",
+            division=parts[index - 5] if submitted else "",
+            submitter=parts[index - 4] if submitted else "",
+            system=parts[index - 2],
+            benchmark=parts[index - 1],
+            scenario=parts[index][0].upper() + parts[index][1:],
             audit=audit,
             mode=mode,
             run="/".join(rest),
         )
-        return place, Path(*parts[: at + 1])
+        return place, Path(*parts[: index + 1])
     return None, None
 
 

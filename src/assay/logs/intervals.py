@@ -90,21 +90,21 @@ class _Pairs:
     open: list[Span] = field(default_factory=list)
     closed: list[Span] = field(default_factory=list)
 
-    def start(self, at: float, label: Label) -> None:
+    def start(self, time_ms: float, label: Label) -> None:
         if all(span.label != label for span in self.open):
-            self.open.append(Span(at, at, label))
+            self.open.append(Span(time_ms, time_ms, label))
 
-    def stop(self, at: float, label: Label) -> Span | None:
+    def stop(self, time_ms: float, label: Label) -> Span | None:
         """Close the interval with that label, otherwise the oldest; returns it."""
         own = next((span for span in self.open if span.label == label), None)
         if self._repeats(label, own):  # the last one lasted longer on this rank
-            self.closed[-1] = self.closed[-1]._replace(end=max(at, self.closed[-1].end))
+            self.closed[-1] = self.closed[-1]._replace(end=max(time_ms, self.closed[-1].end))
             return None
         if not self.open:
             return None
         known = own or self.open[0]
         self.open.remove(known)
-        self.closed.append(Span(known.begin, at, known.label, label))
+        self.closed.append(Span(known.begin, time_ms, known.label, label))
         return self.closed[-1]
 
     def _repeats(self, label: Label, own: Span | None) -> bool:

@@ -35,46 +35,46 @@ _FACTS: Final = ("api", "tasks", "nodes", "transferSize", "blockSize", "segmentC
 
 def ior(path: Path) -> LogFigures:
     """What a summary says. Raises InputError if it can't be read."""
-    found, text = LogFigures(), whole(path)
+    log, text = LogFigures(), whole(path)
     try:
-        told = document(text[max(text.find("{"), 0) : text.rfind("}") + 1])
-        found.facts["ior_version"] = str(told["Version"])
-        at, counted = 0, set[tuple[int | None, int | None]]()
-        for test, of_test in enumerate(told["tests"]):
+        summary = document(text[max(text.find("{"), 0) : text.rfind("}") + 1])
+        log.facts["ior_version"] = str(summary["Version"])
+        offset, counted = 0, set[tuple[int | None, int | None]]()
+        for test, of_test in enumerate(summary["tests"]):
             settings = {**of_test.get("Parameters", {}), **of_test.get("Options", {})}
-            found.facts |= {f"ior_{key}": str(settings[key]) for key in _FACTS if key in settings}
+            log.facts |= {f"ior_{key}": str(settings[key]) for key in _FACTS if key in settings}
             counted.add((_count(settings.get("tasks")), _count(settings.get("nodes"))))
             seen = Counter[str]()
             for result in _results(of_test["Results"]):
                 access = str(result["access"])
-                at = text.find('"access"', at + 1)
-                line = text.count("\n", 0, max(at, 0)) + 1
+                offset = text.find('"access"', offset + 1)
+                line = text.count("\n", 0, max(offset, 0)) + 1
                 labels: dict[str, Scalar] = {"test": test, "repetition": seen[access]}
                 seen[access] += 1
-                found.figures += _figures(access, result, labels, line)
-            _check_repetitions(of_test, seen, told.get("summary", ()))
+                log.figures += _figures(access, result, labels, line)
+            _check_repetitions(of_test, seen, summary.get("summary", ()))
         if len(counted) == 1:  # tests of other sizes are no run of one size
             [(tasks, nodes)] = counted
-            found.facts |= {} if tasks is None else {"ranks": tasks}
-            found.facts |= {} if nodes is None else {"nodes": nodes}
+            log.facts |= {} if tasks is None else {"ranks": tasks}
+            log.facts |= {} if nodes is None else {"nodes": nodes}
     except ValueError as error:
-        found.problems.append(str(error))
+        log.problems.append(str(error))
     except (LookupError, TypeError, AttributeError) as error:
-        found.problems.append(f"incomplete summary of IOR: {error} is missing; was IOR stopped?")
-    if found.problems:
-        found.figures.clear()
-    return found.missing("no test of IOR read or wrote anything")
+        log.problems.append(f"incomplete summary of IOR: {error} is missing; was IOR stopped?")
+    if log.problems:
+        log.figures.clear()
+    return log.missing("no test of IOR read or wrote anything")
 
 
-def _results(told: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+def _results(results: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
     """Each result: in lists, one per repetition, or in one list."""
-    for part in told:
+    for part in results:
         yield from part if isinstance(part, list) else (part,)
 
 
-def _count(told: object) -> int | None:
+def _count(raw: object) -> int | None:
     """A number of tasks or nodes, which IOR writes as text or as a number."""
-    value = number(told)
+    value = number(raw)
     return int(value) if value is not None and value.is_integer() else None
 
 
@@ -90,7 +90,7 @@ def _check_repetitions(
     results = list(_results(of_test["Results"]))
     for summary in summaries:
         operation = summary.get("operation")
-        rates = [number(one["bwMiB"]) for one in results if one["access"] == operation]
+        rates = [number(result["bwMiB"]) for result in results if result["access"] == operation]
         known = [rate for rate in rates if rate is not None]
         if summary.get("TestID") != of_test.get("TestID") or not known:
             continue
@@ -112,8 +112,8 @@ def _figures(
         (f"{access}_rate", result.get("iops"), "operations/s"),
     ]
     times = [(name, result.get(key), "s") for key, name in _KEYS.items()]
-    for metric, told, unit in (*stated, *times):
-        value, own = number(told), labels if unit != "s" else {**labels, "direction": access}
+    for metric, raw, unit in (*stated, *times):
+        value, own = number(raw), labels if unit != "s" else {**labels, "direction": access}
         if value is not None and value > 0:
             yield LogFigure(metric, value, own, {}, line, unit)
 

@@ -56,34 +56,36 @@ def iperf3(path: Path) -> LogFigures:
 
 def report(text: str) -> LogFigures:
     """What a document, or a stream of events, says."""
-    found = LogFigures()
+    log = LogFigures()
     try:
-        told = _events(text, found) if _STREAMED.match(text) else document(_braced(text))
-        if told.get("error"):
-            found.problems.append(f"line {line_of(text, chr(34) + 'error')}: {told['error']}")
-            return found
-        start = told["start"]
-        found.facts |= {"iperf3_version": str(start["version"]).removeprefix("iperf ")}
-        found.started_at = time_of_day(start.get("timestamp", {}).get("timesecs"))
+        parsed = _events(text, log) if _STREAMED.match(text) else document(_braced(text))
+        if parsed.get("error"):
+            log.problems.append(f"line {line_of(text, chr(34) + 'error')}: {parsed['error']}")
+            return log
+        start = parsed["start"]
+        log.facts |= {"iperf3_version": str(start["version"]).removeprefix("iperf ")}
+        log.started_at = time_of_day(start.get("timestamp", {}).get("timesecs"))
         if host := _only_host(start):
-            found.facts[ONLY_HOST] = host
-        asked = start.get("test_start", {})
-        found.facts |= {key: asked[key] for key in _FACTS if isinstance(asked.get(key), str | int | float)}
+            log.facts[ONLY_HOST] = host
+        settings = start.get("test_start", {})
+        log.facts |= {
+            key: settings[key] for key in _FACTS if isinstance(settings.get(key), str | int | float)
+        }
         begin = max(text.find('"end"'), 0)
         mss = start.get("tcp_mss", start.get("tcp_mss_default"))
-        figures = list(_figures(told["end"], number(mss), text, begin))
+        figures = list(_figures(parsed["end"], number(mss), text, begin))
         ends = ("client", "server") if "connecting_to" in start else ("server", "client")
         if figures:
-            used = told["end"].get("cpu_utilization_percent", {})
+            used = parsed["end"].get("cpu_utilization_percent", {})
             figures += _cores(used if "connecting_to" in start else _of_server(used), ends, text, begin)
         if figures and not any(figure.metric.startswith("bandwidth") for figure in figures):
-            found.problems.append(f"line {figures[0].line}: its sum is of 0 bytes: the test moved no data")
-        found.figures += [] if found.problems else figures
+            log.problems.append(f"line {figures[0].line}: its sum is of 0 bytes: the test moved no data")
+        log.figures += [] if log.problems else figures
     except ValueError as error:
-        found.problems.append(str(error))
+        log.problems.append(str(error))
     except (KeyError, TypeError, AttributeError) as error:
-        found.problems.append(f"incomplete iperf3 report: {error} is missing; was the test cut off?")
-    return found.missing("no sum of received data", "the test did not finish")
+        log.problems.append(f"incomplete iperf3 report: {error} is missing; was the test cut off?")
+    return log.missing("no sum of received data", "the test did not finish")
 
 
 def _only_host(start: Mapping[str, Any]) -> str:
@@ -94,20 +96,20 @@ def _only_host(start: Mapping[str, Any]) -> str:
     return local if local == remote or loopback else ""
 
 
-def _events(text: str, found: LogFigures) -> dict[str, Any]:
+def _events(text: str, log: LogFigures) -> dict[str, Any]:
     """The document assembled from a stream of events; a torn line is counted."""
-    told: dict[str, Any] = {}
-    for at, line in enumerate(text.splitlines(), 1):
+    events: dict[str, Any] = {}
+    for line_number, line in enumerate(text.splitlines(), 1):
         try:
             event = document(line)
             name, data = event["event"], event["data"]
         except (ValueError, KeyError):
-            found.skipped += bool(line.strip())
+            log.skipped += bool(line.strip())
             continue
-        if name in told and name in _ONCE:
-            found.again(at, f"a second event {name!r}")
-        told[name] = data
-    return told
+        if name in events and name in _ONCE:
+            log.again(line_number, f"a second event {name!r}")
+        events[name] = data
+    return events
 
 
 def _braced(text: str) -> str:
@@ -118,16 +120,16 @@ def _braced(text: str) -> str:
 def _figures(end: Mapping[str, Any], mss_bytes: float | None, text: str, begin: int) -> Iterator[LogFigure]:
     """Figures from the sums. `mss_bytes`: segment size, if the report has it."""
     for key, (metric, labels) in _SUMS.items():
-        told = end.get(key, {})
+        total = end.get(key, {})
         line = line_of(text, f'"{key}"', begin)
-        rate = number(told.get("bits_per_second"))
-        moved_bytes, took_s = number(told.get("bytes")), number(told.get("seconds"))
+        rate = number(total.get("bits_per_second"))
+        moved_bytes, took_s = number(total.get("bytes")), number(total.get("seconds"))
         if moved_bytes is not None and took_s:
-            of = "its bytes and seconds"
-            check_agreement(f"line {line}: {key}", "bits_per_second", rate, moved_bytes * 8 / took_s, of)
+            basis = "its bytes and seconds"
+            check_agreement(f"line {line}: {key}", "bits_per_second", rate, moved_bytes * 8 / took_s, basis)
         if rate is not None and rate > 0:
             yield LogFigure(metric, rate, labels, {}, line, "b/s")
-        yield from _retransmits(told, mss_bytes, labels, line)
+        yield from _retransmits(total, mss_bytes, labels, line)
     udp, line = end.get("sum", {}), line_of(text, '"sum"', begin)
     for metric, key, unit in (("lost", "lost_percent", "%"), ("jitter", "jitter_ms", "ms")):
         value = number(udp.get(key))
@@ -139,10 +141,10 @@ def _figures(end: Mapping[str, Any], mss_bytes: float | None, text: str, begin: 
 
 
 def _retransmits(
-    told: Mapping[str, Any], mss_bytes: float | None, labels: dict[str, Scalar], line: int
+    total: Mapping[str, Any], mss_bytes: float | None, labels: dict[str, Scalar], line: int
 ) -> Iterator[LogFigure]:
     """Retransmitted segments, and their share if the segment size is known; below 0 if not reported."""
-    count, sent_bytes = number(told.get("retransmits")), number(told.get("bytes"))
+    count, sent_bytes = number(total.get("retransmits")), number(total.get("bytes"))
     if count is None or count < 0:
         return
     yield LogFigure("retransmits", count, labels, {}, line)
@@ -154,7 +156,7 @@ def _retransmits(
 
 def _of_server(used: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a server reports, without the 0 that it writes for a client whose times it was not sent."""
-    return {key: told for key, told in used.items() if not (key == "remote_total" and told == 0)}
+    return {key: percent for key, percent in used.items() if not (key == "remote_total" and percent == 0)}
 
 
 def _cores(used: Mapping[str, Any], ends: tuple[str, str], text: str, begin: int) -> Iterator[LogFigure]:

@@ -71,14 +71,14 @@ PREFIXES: Final = (
 
 def prefixes_of(sample: bytes) -> tuple[Prefix, ...]:
     """The prefixes before the lines of a log, outermost first, from whole lines of it."""
-    found: list[Prefix] = []
-    while len(found) < _MOST_STACKED:
+    prefixes: list[Prefix] = []
+    while len(prefixes) < _MOST_STACKED:
         fitting = next((prefix for prefix in PREFIXES if _fits(prefix, sample)), None)
         if fitting is None:
             break
-        found.append(fitting)
+        prefixes.append(fitting)
         sample = fitting.pattern.sub(b"", sample)
-    return tuple(found)
+    return tuple(prefixes)
 
 
 def without(block: bytes, prefixes: Sequence[Prefix]) -> bytes:

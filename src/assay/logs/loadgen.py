@@ -79,15 +79,15 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
 
     Raises InputError if a folder can't be entered.
     """
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     for path in paths:
         if path.is_file() and path.name in (DETAIL, SUMMARY):
-            found[path.parent] = None
+            folders[path.parent] = None
         for folder, inner, files in os.walk(path, onerror=_refuse) if path.is_dir() else ():
             inner[:] = sorted(name for name in inner if not name.startswith("."))
             if DETAIL in files or SUMMARY in files:
-                found[Path(folder)] = None
-    return list(found)
+                folders[Path(folder)] = None
+    return list(folders)
 
 
 def _refuse(error: OSError) -> None:
@@ -138,7 +138,7 @@ def _run(
     problem = unreadable or _problem(stated, scenario, mode, score)
     return InferenceRun(
         name=name,
-        files=tuple(name for name, of in ((DETAIL, detail), (summary_name, summary)) if of),
+        files=tuple(name for name, logged in ((DETAIL, detail), (summary_name, summary)) if logged),
         scenario=scenario,
         mode=mode,
         validity=_word(stated, "result_validity"),
@@ -171,7 +171,7 @@ def _problem(
 
 def _why_invalid(stated: Mapping[str, StatedValue]) -> str:
     """Which of LoadGen's conditions were not met, as text."""
-    unmet = [said for key, said in _CONDITIONS.items() if key in stated and stated[key].value is False]
+    unmet = [message for key, message in _CONDITIONS.items() if key in stated and stated[key].value is False]
     if (errors := stated.get("num_errors")) and errors.value:
         unmet.append(f"{errors.value} error{'s' if errors.value != 1 else ''} in its detail log")
     return ", ".join(unmet) or "it doesn't say why"
@@ -179,9 +179,9 @@ def _why_invalid(stated: Mapping[str, StatedValue]) -> str:
 
 def _score(stated: Mapping[str, StatedValue], scenario: str | None) -> Measurement | None:
     for key in _SCORES.get(scenario or "", ()):
-        found = _measurement(key, stated)
-        if found is not None and found.value > 0:  # an impossible estimate is logged as 0
-            return found
+        measurement = _measurement(key, stated)
+        if measurement is not None and measurement.value > 0:  # an impossible estimate is logged as 0
+            return measurement
     return None
 
 
@@ -195,9 +195,9 @@ def _figures(stated: Mapping[str, StatedValue], scenario: str | None) -> Iterato
         match = _PERCENTILE.fullmatch(key)
         if match and of_queries and not match[1] and not match[3]:
             continue
-        found = _measurement(key, stated)
-        if found is not None and found != score and not key.startswith("early_stopping"):
-            yield found
+        measurement = _measurement(key, stated)
+        if measurement is not None and measurement != score and not key.startswith("early_stopping"):
+            yield measurement
 
 
 def _measurement(key: str, stated: Mapping[str, StatedValue]) -> Measurement | None:
@@ -222,9 +222,9 @@ def _measurement(key: str, stated: Mapping[str, StatedValue]) -> Measurement | N
 def _contradictions(detail: Mapping[str, StatedValue], summary: Mapping[str, StatedValue]) -> Iterator[str]:
     """Keys that the two logs state differently, beyond the summary's rounding."""
     for key in sorted(detail.keys() & summary.keys()):
-        one, other = detail[key], summary[key]
-        if not _same(one.value, other.value):
-            yield f"{key} is {one.value} at {one.where}, but {other.value} at {other.where}"
+        stated, repeated = detail[key], summary[key]
+        if not _same(stated.value, repeated.value):
+            yield f"{key} is {stated.value} at {stated.where}, but {repeated.value} at {repeated.where}"
 
 
 def _contradicted(stated: Mapping[str, StatedValue], scenario: str | None) -> Iterator[str]:
@@ -238,8 +238,8 @@ def _contradicted(stated: Mapping[str, StatedValue], scenario: str | None) -> It
     if scenario != "Offline" or not longest or not rate:
         return
     possible = [samples / (longest * 1e-9) for samples in _offline_samples(stated)]
-    if possible and not any(math.isclose(rate, of, rel_tol=_RATE_WITHIN) for of in possible):
-        rates = " or ".join(f"{of:.4g}" for of in possible)
+    if possible and not any(math.isclose(rate, candidate, rel_tol=_RATE_WITHIN) for candidate in possible):
+        rates = " or ".join(f"{candidate:.4g}" for candidate in possible)
         where = stated[_OFFLINE_RATE[-1]].where
         yield (
             f"{_OFFLINE_RATE[-1]} is {rate:g} at {where}, but its samples in {longest * 1e-9:.4g} s "
@@ -261,10 +261,10 @@ def _figure(stated: Mapping[str, StatedValue], key: str) -> float | None:
     return None if value is None or isinstance(value, str | bool) else float(value)
 
 
-def _same(one: Scalar, other: Scalar) -> bool:
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return math.isclose(one, other, rel_tol=_SAME_WITHIN, abs_tol=_HALF_A_DIGIT)
-    return one == other
+def _same(first: Scalar, second: Scalar) -> bool:
+    if isinstance(first, int | float) and isinstance(second, int | float):
+        return math.isclose(first, second, rel_tol=_SAME_WITHIN, abs_tol=_HALF_A_DIGIT)
+    return first == second
 
 
 def _word(stated: Mapping[str, StatedValue], key: str) -> str | None:

@@ -130,8 +130,8 @@ def _of_line(line: str, scenario: str, *, parameters: bool, per_query: bool) -> 
         return
     word, value = match.groups()
     if word in _SAME:
-        said = value.replace(" ", "") if word == "Scenario" else value  # "Multi Stream" in v0.5
-        yield _SAME[word], _WORDS.get(said, _number(said))
+        name = value.replace(" ", "") if word == "Scenario" else value  # "Multi Stream" in v0.5
+        yield _SAME[word], _WORDS.get(name, _number(name))
     elif latency := _LATENCY.fullmatch(word):
         yield _latency_key(latency[1], per_query=per_query), _number(value)
     elif parameters and (setting := _SETTING.fullmatch(word)):

@@ -106,19 +106,19 @@ class EventScanner:
 
     def scan(self, block: bytes, begin: int = 0, end: int = sys.maxsize) -> list[Event]:
         """Events of `block[begin:end]`; continues the line count."""
-        found: list[Event] = []
+        events: list[Event] = []
         line, counted = self._line, begin  # counted: where the last token line ends
         for match in _TOKEN_LINE.finditer(block, begin, end):
             start, stop = match.span()
-            line += 1 if found and start == counted + 1 else block.count(b"\n", counted, start)
+            line += 1 if events and start == counted + 1 else block.count(b"\n", counted, start)
             counted = stop
             form = match.lastindex or 0
             try:
-                found.append(_READERS[form](match[form], line))
+                events.append(_READERS[form](match[form], line))
             except _NOT_UNDERSTOOD:
-                found += self._salvage(block[start:stop], line)
+                events += self._salvage(block[start:stop], line)
         self._line = line + block.count(b"\n", counted, end)
-        return found
+        return events
 
     def _salvage(self, text: bytes, line: int) -> Iterator[Event]:
         """Events of a line, from its first token on, that isn't one token and strict JSON to its end."""
@@ -251,10 +251,10 @@ def _keyed(head: bytes, body: _Body, line: int) -> Event:
 def _read_v05(text: bytes, line: int) -> Event:
     if TOKEN in text:  # a bare value may be anything, but must not swallow the next token
         raise ValueError("two tokens")
-    found = _V05.match(text)
-    if found is None:
+    match = _V05.match(text)
+    if match is None:
         raise ValueError("not an MLPv0.5 line")
-    benchmark, seconds, file, lineno, key, rest = found.groups()
+    benchmark, seconds, file, lineno, key, rest = match.groups()
     value: Any = None
     if rest and (rest := rest.strip()):
         try:

@@ -98,8 +98,8 @@ def training_run(
     notes += length.notes
     if log.benchmark is None and benchmark is not None:
         notes.append(f"the log does not name its benchmark; {benchmark} is taken from the folder")
-    own, of = throughput_in_samples(log.throughput, named, of_round, accelerators)
-    notes += [of] * bool(of)
+    own, throughput_note = throughput_in_samples(log.throughput, named, of_round, accelerators)
+    notes += [throughput_note] * bool(throughput_note)
     phases = _phases(log, length, own) if status in ("success", "aborted") else None
     contradicted = throughput_contradicts(phases, own) if succeeded else None
     if contradicted is not None and length.multiplied:
@@ -155,10 +155,10 @@ def _status(log: TrainingLog) -> tuple[TrainingStatus, str]:
         return "unfinished", f"no run_stop: {_last_event(log)}"
     if problem := _contradiction(log):
         return "invalid", problem
-    told = _stated_status(log.stops[0])
-    if told == "success":
+    status = _stated_status(log.stops[0])
+    if status == "success":
         return "success", ""
-    return "aborted", f"run_stop says {told}: the target was not reached in {log.minutes:.2f} minutes"
+    return "aborted", f"run_stop says {status}: the target was not reached in {log.minutes:.2f} minutes"
 
 
 def _unusable(log: TrainingLog) -> str:
@@ -200,11 +200,11 @@ def _contradiction(log: TrainingLog) -> str:
         return log.timeline.impossible
     if (step := log.number("resumed_from_step")) is not None:
         return f"resumed from a checkpoint at step {step}: the time before it is in another log"
-    told = {_stated_status(stop): stop.line for stop in reversed(log.stops)}
-    if len(told) > 1:
-        lines = ", ".join(f"{status or 'nothing'} (line {line})" for status, line in told.items())
+    lines_by_status = {_stated_status(stop): stop.line for stop in reversed(log.stops)}
+    if len(lines_by_status) > 1:
+        lines = ", ".join(f"{status or 'nothing'} (line {line})" for status, line in lines_by_status.items())
         return f"run_stop lines disagree: {lines}"
-    return "" if log.stops and any(told) else "run_stop states no status"
+    return "" if log.stops and any(lines_by_status) else "run_stop states no status"
 
 
 def _stated_status(stop: Event) -> str:
@@ -250,34 +250,34 @@ def _reached(
     log: TrainingLog, evaluations: Sequence[Evaluation], benchmark: str | None, round_: str | None
 ) -> tuple[bool | None, str]:
     """Whether the last evaluation reached the round's target, and why not, or why that is unknown."""
-    of = f"{benchmark or 'an unknown benchmark'} in {round_ or 'an unknown round'}"
+    subject = f"{benchmark or 'an unknown benchmark'} in {round_ or 'an unknown round'}"
     era = era_of(benchmark, round_)
     if era is None or not era.targets:
-        return None, f"can't check whether the target was reached: no target is known for {of}"
+        return None, f"can't check whether the target was reached: no target is known for {subject}"
     targets, stated = era.targets, ""
     if log.is_our_own:  # it states its own target, or none
         own = [value for value in log.points.get("target_quality", ()) if is_number(value)]
         if len(own) != 1 or len(targets) > 1:
-            return None, f"trained to its own target, not to that of {of}"
+            return None, f"trained to its own target, not to that of {subject}"
         targets, stated = (replace(targets[0], value=float(own[0])),), " that the log states"
     elif log.word("submission_division") == "open" and not binds_open_division(benchmark, round_):
-        return None, f"the open division has no target for {of}: a run may stop anywhere"
+        return None, f"the open division has no target for {subject}: a run may stop anywhere"
     final = final_values(evaluations)
     missed = [text for target in targets if (text := _missed(target, final))]
     if not missed:
         return True, ""
     if late := [e.line for e in log.evaluations if e not in evaluations]:
         missed.append(f"line {late[0]} has an evaluation after run_stop, which doesn't count")
-    whose = stated or f" of {of}"
+    whose = stated or f" of {subject}"
     return False, f"run_stop says success, but the target{whose} was not reached: {'; '.join(missed)}"
 
 
 def _missed(target: QualityTarget, final: Mapping[str, tuple[float, int]]) -> str:
     """Why an evaluation doesn't meet a target; "" if it does."""
-    found = target.of(final)
-    if found is None:
+    evaluation = target.of(final)
+    if evaluation is None:
         return f"no evaluation of {target} before run_stop"
-    value, line = found
+    value, line = evaluation
     if not 0 <= value <= target.largest * (1 + ROUNDING):
         return f"the last evaluation is {value:.6g} (line {line}), but it can't be {_outside(target)}"
     return "" if target.reached(value) else f"the last evaluation is {value:.6g} (line {line}), not {target}"

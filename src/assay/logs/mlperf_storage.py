@@ -77,38 +77,38 @@ _CONFIGURATIONS: Final = ("configs", "dlio_config", ".hydra")
 def mlperf_storage(path: Path) -> LogFigures:
     """What a summary or a log says, and its folders. Raises InputError if it can't be read."""
     text = whole(path)
-    found = LogFigures()
+    log = LogFigures()
     places = _places(path)
     if text.lstrip().startswith("{"):
-        _of_summary(text, places.get("model", ""), found)
+        _of_summary(text, places.get("model", ""), log)
     else:
-        _of_log(path, found)
-    found.facts = {**places, **found.facts}
-    if found.problems:
-        found.figures.clear()
-    return found.missing("no figure", "DLIO measured neither a training nor a checkpoint")
+        _of_log(path, log)
+    log.facts = {**places, **log.facts}
+    if log.problems:
+        log.figures.clear()
+    return log.missing("no figure", "DLIO measured neither a training nor a checkpoint")
 
 
-def _of_summary(text: str, model: str, found: LogFigures) -> None:
+def _of_summary(text: str, model: str, log: LogFigures) -> None:
     try:
-        told = document(text)
-        metric = told["metric"]
-        found.figures += _figures(metric, text)
+        summary = document(text)
+        metric = summary["metric"]
+        log.figures += _figures(metric, text)
         _check_means(metric, text)
         for fact, key in (("ranks", "num_accelerators"), ("nodes", "num_hosts")):
-            if isinstance(told.get(key), int):
-                found.facts[fact] = told[key]
+            if isinstance(summary.get(key), int):
+                log.facts[fact] = summary[key]
         if (size := number(metric.get("checkpoint_size_GB"))) is not None:
-            found.facts["checkpoint_bytes"] = round(size * _GIB)
-        _judge(metric, model.partition("-")[0], text, found)
+            log.facts["checkpoint_bytes"] = round(size * _GIB)
+        _judge(metric, model.partition("-")[0], text, log)
         if "train_au_mean_percentage" in metric:  # a checkpointing run states both without reading files
-            if isinstance(told.get("num_files_train"), int):
-                found.facts["files"] = told["num_files_train"]
-            _note_caching(told.get("potential_caching"), found)
+            if isinstance(summary.get("num_files_train"), int):
+                log.facts["files"] = summary["num_files_train"]
+            _note_caching(summary.get("potential_caching"), log)
     except ValueError as error:
-        found.problems.append(str(error))
+        log.problems.append(str(error))
     except (KeyError, TypeError, AttributeError) as error:
-        found.problems.append(f"incomplete summary of DLIO: {error} is missing")
+        log.problems.append(f"incomplete summary of DLIO: {error} is missing")
 
 
 def _figures(metric: Mapping[str, Any], text: str) -> Iterator[LogFigure]:
@@ -122,72 +122,72 @@ def _check_means(metric: Mapping[str, Any], text: str) -> None:
     """Raise ValueError if a mean is not that of its epochs or checkpoints, which DLIO lists next to it."""
     for key in _KEYS:
         stated = metric.get(key.replace("_mean", ""))
-        values = [number(one) for one in stated] if isinstance(stated, list) else []
+        values = [number(listed) for listed in stated] if isinstance(stated, list) else []
         known = [value for value in values if value is not None]
         if known and len(known) == len(values):
             where = f"line {line_of(text, chr(34) + key)}"
             check_agreement(where, key, metric.get(key), fmean(known), f"its {len(known)} values")
 
 
-def _judge(metric: Mapping[str, Any], model: str, text: str, found: LogFigures) -> None:
+def _judge(metric: Mapping[str, Any], model: str, text: str, log: LogFigures) -> None:
     """A run whose accelerators waited too long is no result, and neither is one that contradicts itself.
 
     model  decides how busy accelerators must be; "" if unknown: success then needs what all models need
     """
     least = _RULES.get(model)
-    said, share = metric.get("train_au_meet_expectation"), number(metric.get("train_au_mean_percentage"))
+    verdict, share = metric.get("train_au_meet_expectation"), number(metric.get("train_au_mean_percentage"))
     line = line_of(text, '"train_au_meet_expectation"')
     busy = f"busy for {share:.1f} % of the time" if share is not None else "not busy enough"
-    if said is not None:
-        found.facts["utilization_met"] = said == "success"
-    if said not in (None, "success"):
+    if verdict is not None:
+        log.facts["utilization_met"] = verdict == "success"
+    if verdict not in (None, "success"):
         enough = share is not None and least is not None and share >= least
         judged = f"enough by the rules ({least:g} %)" if enough else "below what the rules demand"
         contradiction = ", but DLIO says that they were not" if enough else ""
-        found.problems.append(f"line {line}: the accelerators were {busy}, {judged}{contradiction}")
+        log.problems.append(f"line {line}: the accelerators were {busy}, {judged}{contradiction}")
         return
     least = least if model else min(_RULES.values())
     if share is not None and least is not None and share < least:
-        contradiction = ", though DLIO says success" if said is not None else ""
-        found.problems.append(
+        contradiction = ", though DLIO says success" if verdict is not None else ""
+        log.problems.append(
             f"line {line}: the accelerators were {busy}, below the {least:g} % of the rules{contradiction}"
         )
 
 
-def _note_caching(caching: object, found: LogFigures) -> None:
+def _note_caching(caching: object, log: LogFigures) -> None:
     """A run that memory may have served says so."""
     if isinstance(caching, list) and any(caching):
-        found.facts["potential_caching"] = True
-        found.notes += ("DLIO suspects that data came from memory (potential_caching), not from the storage",)
+        log.facts["potential_caching"] = True
+        log.notes += ("DLIO suspects that data came from memory (potential_caching), not from the storage",)
 
 
-def _of_log(path: Path, found: LogFigures) -> None:
+def _of_log(path: Path, log: LogFigures) -> None:
     ended = False
-    for line, text in lines(path, found, ended=True):
+    for line, text in lines(path, log, ended=True):
         if "[METRIC]" not in text:
             continue
         ended = "[METRIC] ==" in text
-        said = _LINE.search(text)
-        if said is None:
-            found.skipped += text.count(":") > 0 and any(name in text for name in _LINES)
-        elif said[1] in _LINES:
-            metric, unit = _LINES[said[1]]
-            value = number(said[2])
+        match = _LINE.search(text)
+        if match is None:
+            log.skipped += text.count(":") > 0 and any(name in text for name in _LINES)
+        elif match[1] in _LINES:
+            metric, unit = _LINES[match[1]]
+            value = number(match[2])
             if value is not None and value > 0:
-                found.figures.append(LogFigure(metric, value, {}, {}, line, unit))
-    if found.figures and not ended:
-        found.notes += ("no `[METRIC] ===` after the last figure: the log may have been cut there",)
+                log.figures.append(LogFigure(metric, value, {}, {}, line, unit))
+    if log.figures and not ended:
+        log.notes += ("no `[METRIC] ===` after the last figure: the log may have been cut there",)
 
 
 def _places(path: Path) -> dict[str, str]:
     """Submitter, system and what was run, from the folders and the configuration beside the file."""
     parts = path.absolute().parts
     facts: dict[str, str] = {}
-    at = max((index for index, part in enumerate(parts) if part == "results"), default=None)
+    results_index = max((index for index, part in enumerate(parts) if part == "results"), default=None)
     below = "/".join(parts[-5:-1])
-    if at is not None and 0 < at < len(parts) - 2:
-        facts |= {"submitter": parts[at - 1], "system": parts[at + 1]}
-        below = "/".join(parts[at + 2 : -1])
+    if results_index is not None and 0 < results_index < len(parts) - 2:
+        facts |= {"submitter": parts[results_index - 1], "system": parts[results_index + 1]}
+        below = "/".join(parts[results_index + 2 : -1])
     model, accelerator = _MODELS.search(below), _ACCELERATORS.search(below)
     named = _configured(path.parent) or (
         (model[0].lower(), accelerator[1].lower()) if model and accelerator else ()
@@ -206,11 +206,11 @@ def _configured(folder: Path) -> tuple[str, str] | None:
     for name in _CONFIGURATIONS:
         file = folder / name / "overrides.yaml"
         try:
-            said = _WORKLOAD.search(read_whole(file).decode(errors="replace")) if file.is_file() else None
+            match = _WORKLOAD.search(read_whole(file).decode(errors="replace")) if file.is_file() else None
         except InputError:
             return None
-        if said:
-            return said[1], said[2]
+        if match:
+            return match[1], match[2]
     return None
 
 

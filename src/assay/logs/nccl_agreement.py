@@ -70,7 +70,7 @@ def measured_test(
 def _kinds(rows: Iterable[PrintedRow]) -> dict[str, Scalar]:
     """The data types and the reductions of rows; no reduction where they don't print it."""
     types, reductions = ({row.dtype for row in rows}, {row.redop for row in rows} - {None, ""})
-    kinds = {"nccl_datatype": types, "nccl_redop": {str(one) for one in reductions}}
+    kinds = {"nccl_datatype": types, "nccl_redop": {str(redop) for redop in reductions}}
     return {fact: "/".join(sorted(values)) for fact, values in kinds.items() if values}
 
 
@@ -168,13 +168,13 @@ def _most_shared(shares: Sequence[Share]) -> tuple[list[Share], int]:
         + [(share.high * (1 + SLACK), -1) for share in shares],
         key=lambda edge: (edge[0], -edge[1]),
     )
-    depth, found = 0, list[tuple[int, Share]]()
-    for (at, step), (after, next_step) in pairwise(edges):
+    depth, intervals = 0, list[tuple[int, Share]]()
+    for (low, step), (high, next_step) in pairwise(edges):
         depth += step
         if step == 1 and next_step == -1:
-            found.append((depth, Share(at, after)))
-    most = max((depth for depth, _ in found), default=0)
-    return [share for depth, share in found if depth == most], most
+            intervals.append((depth, Share(low, high)))
+    most = max((depth for depth, _ in intervals), default=0)
+    return [share for depth, share in intervals if depth == most], most
 
 
 def _ranks_by_rows(rows: Sequence[PrintedRow]) -> range | None:

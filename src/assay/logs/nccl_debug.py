@@ -92,9 +92,9 @@ def transports(paths: Iterable[Path]) -> Transports:
     ranks, skipped = 0, 0
     for text in (block for path in paths for block in LogText(path).blocks()):
         for tail, times in Counter(_TAIL.findall(text)).items():
-            if found := _LINK.match(tail):
-                link = lines.setdefault((int(found[1]), int(found[2])), Counter())
-                link[found[4].decode("latin-1"), found[3] == b"receive"] += times
+            if match := _LINK.match(tail):
+                link = lines.setdefault((int(match[1]), int(match[2])), Counter())
+                link[match[4].decode("latin-1"), match[3] == b"receive"] += times
             elif b" -> " in tail and b" via " in tail:
                 skipped += times
         network = network or _first(_NETWORK, text)
@@ -104,18 +104,18 @@ def transports(paths: Iterable[Path]) -> Transports:
             if host := _HOST.search(text[text.rfind(b"\n", 0, rank.start()) + 1 : rank.start()]):
                 hosts[int(rank[1])] = host[1].decode("latin-1")
         notes |= {note.decode("latin-1").strip(): None for note in dict.fromkeys(_NOTES.findall(text))}
-    links = {link: _channels(told) for link, told in sorted(lines.items())}
+    links = {link: _channels(counts) for link, counts in sorted(lines.items())}
     return Transports(links, hosts, network, version, ranks or None, tuple(notes), skipped)
 
 
-def _channels(told: Mapping[tuple[str, bool], int]) -> dict[str, int]:
+def _channels(counts: Mapping[tuple[str, bool], int]) -> dict[str, int]:
     """For each transport: sender and receiver report the same channels twice."""
-    found: dict[str, int] = {}
-    for (via, _), lines in told.items():
-        found[via] = max(found.get(via, 0), lines)
-    return found
+    channels: dict[str, int] = {}
+    for (via, _), lines in counts.items():
+        channels[via] = max(channels.get(via, 0), lines)
+    return channels
 
 
 def _first(pattern: re.Pattern[bytes], text: bytes) -> str:
-    found = pattern.search(text)
-    return found[1].decode("latin-1").strip() if found else ""
+    match = pattern.search(text)
+    return match[1].decode("latin-1").strip() if match else ""

@@ -194,5 +194,5 @@ def figure(text: str) -> PrintedNumber | None:
 
 def bandwidth(text: str) -> float | None:
     """An average as printed, in bytes per second; None if it is not a number."""
-    found = figure(text)
-    return None if found is None else found.value * GB
+    printed = figure(text)
+    return None if printed is None else printed.value * GB

@@ -85,22 +85,22 @@ def nccl_tests(path: Path) -> LogFigures:
         if not path.is_file():
             raise
         return LogFigures(problems=[problem.what for problem in error.problems])
-    found = LogFigures(skipped=test.skipped, cut=test.cut, notes=test.notes)
-    found.problems += [test.problem] if test.problem else []
-    found.facts |= test.facts
-    found.facts |= {"operation": test.operation} if test.operation else {}
-    found.facts |= {OPERATION_UNKNOWN: " or ".join(test.possible)} if test.possible else {}
+    log = LogFigures(skipped=test.skipped, cut=test.cut, notes=test.notes)
+    log.problems += [test.problem] if test.problem else []
+    log.facts |= test.facts
+    log.facts |= {"operation": test.operation} if test.operation else {}
+    log.facts |= {OPERATION_UNKNOWN: " or ".join(test.possible)} if test.possible else {}
     if test.possible:
-        found.notes += (
+        log.notes += (
             f"the log does not state its operation, and its rows may be of {' or '.join(test.possible)}: "
             "name it with --benchmark, since it compares with nothing otherwise",
         )
     if test.devices and len(test.devices) == test.facts.get("ranks"):
-        found.facts["nodes"] = len({device.host for device in test.devices})
+        log.facts["nodes"] = len({device.host for device in test.devices})
     elif test.devices:
-        found.facts["ranks_listed"] = len(test.devices)
-    found.figures += figures(test)
-    return found
+        log.facts["ranks_listed"] = len(test.devices)
+    log.figures += figures(test)
+    return log
 
 
 def figures(test: NcclTest) -> Iterator[LogFigure]:
@@ -137,26 +137,26 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
     amd = False
     for number, line in lines:
         amd = amd or _is_of_amd(line)
-        if found := _HEADER.search(line):
+        if match := _HEADER.search(line):
             if rows or skipped:
                 failures.append(f"line {number}: a second table: {SEVERAL_RUNS}")
-            table = _Table(_columns(line[found.start() :].lstrip("#").split()))
+            table = _Table(_columns(line[match.start() :].lstrip("#").split()))
         elif _UNITS.search(line):
             table.scale = 1e-6 if "(us)" in line else table.scale
-        elif found := _DEVICE.search(line):
-            devices[int(found[1])] = NcclDevice(int(found[1]), found[2], int(found[3]), found[5].strip())
-        elif found := _OUT_OF_BOUNDS.search(line):
-            bounds = int(found[1]), found[2] == "OK"
-        elif found := _AVERAGE.search(line):
-            average = bandwidth(found[1])
-        elif found := _STARTING.search(line):
-            operation = found[1]
+        elif match := _DEVICE.search(line):
+            devices[int(match[1])] = NcclDevice(int(match[1]), match[2], int(match[3]), match[5].strip())
+        elif match := _OUT_OF_BOUNDS.search(line):
+            bounds = int(match[1]), match[2] == "OK"
+        elif match := _AVERAGE.search(line):
+            average = bandwidth(match[1])
+        elif match := _STARTING.search(line):
+            operation = match[1]
         elif stated := _stated(line):
             facts |= stated
-        elif found := _FAILED.search(line):
-            failures.append(f"the test failed: {found[0].strip(' :')}")
-        elif table.columns and (found := _ROW.search(line)) and "#" not in line:
-            row = _row(found, table, number)
+        elif match := _FAILED.search(line):
+            failures.append(f"the test failed: {match[0].strip(' :')}")
+        elif table.columns and (match := _ROW.search(line)) and "#" not in line:
+            row = _row(match, table, number)
             skipped += row is None
             rows += [row] if row else []
     return measured_test(
@@ -182,17 +182,17 @@ def _stated(line: str) -> dict[str, Scalar]:
         return {NCCL_BLOCKING: 1}
     if not _SETTINGS.search(line):
         return {}
-    found: dict[str, Scalar] = {NCCL_BLOCKING: 0}  # else the next line states it
+    settings: dict[str, Scalar] = {NCCL_BLOCKING: 0}  # else the next line states it
     for fact, (name, _) in NCCL_SETTINGS.items():
         stated = re.search(rf"(?<!warmup )(?<!agg )\b{name}: ({DIGITS})", line)
         if stated:
-            found[fact] = int(stated[1])
-    return found
+            settings[fact] = int(stated[1])
+    return settings
 
 
-def _row(found: re.Match[str], table: _Table, line: int) -> PrintedRow | None:
+def _row(match: re.Match[str], table: _Table, line: int) -> PrintedRow | None:
     """None if a figure is missing or can't be read."""
-    names, values = list(table.columns), [found[1], found[2], found[3], *found[4].split()]
+    names, values = list(table.columns), [match[1], match[2], match[3], *match[4].split()]
     place = next((names.index(name) for name in ("redop", "op") if name in names), None)
     if place is not None and len(values) > place and figure(values[place]) is not None:
         values.insert(place, "")  # up to 2.12, an operation that reduces nothing names nothing
@@ -222,7 +222,7 @@ def _row(found: re.Match[str], table: _Table, line: int) -> PrintedRow | None:
     root = figure(head.get("root", ""))
     redop = head.get("redop", head.get("op"))
     return PrintedRow(
-        int(found[1]), found[3], redop, tuple(ways), line, None if root is None else int(root.value)
+        int(match[1]), match[3], redop, tuple(ways), line, None if root is None else int(root.value)
     )
 
 

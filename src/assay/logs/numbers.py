@@ -117,8 +117,8 @@ def parse(text: str, where: str) -> tuple[Sheet, list[Problem]]:
     for line, record, values in body:
         if not any(value.strip() for value in values):
             continue
-        row, found = _row(line, record, values, header, separator, f"{where}:{line}")
-        problems += found
+        row, row_problems = _row(line, record, values, header, separator, f"{where}:{line}")
+        problems += row_problems
         if row is not None:
             rows.append(row)
     if not rows and not problems:
@@ -135,16 +135,16 @@ def _records(text: str, separator: str, where: str) -> tuple[list[tuple[int, str
     """Each record with its first line's number and its own text; a quoted cell may contain line ends."""
     lines = list(io.StringIO(text, newline=""))
     reader = csv.reader(lines, delimiter=separator, strict=True)
-    found: list[tuple[int, str, list[str]]] = []
+    records: list[tuple[int, str, list[str]]] = []
     before = 0
     try:
         for cells in reader:
             if cells:
-                found.append((before + 1, "".join(lines[before : reader.line_num]), cells))
+                records.append((before + 1, "".join(lines[before : reader.line_num]), cells))
             before = reader.line_num
     except csv.Error as error:
-        return found, [Problem(f"{where}:{before + 1}", f"not CSV ({error}); check for an unclosed quote")]
-    return found, []
+        return records, [Problem(f"{where}:{before + 1}", f"not CSV ({error}); check for an unclosed quote")]
+    return records, []
 
 
 def _header_problems(header: Sequence[str], where: str) -> list[Problem]:
@@ -167,15 +167,15 @@ def _row(
 ) -> tuple[SheetRow | None, list[Problem]]:
     if len(cells) != len(header):
         return None, [Problem(where, f"{len(cells)} cells, but the header has {len(header)}")]
-    said = dict(zip(header, (cell.strip() for cell in cells), strict=True))
+    by_column = dict(zip(header, (cell.strip() for cell in cells), strict=True))
     exported_labels, exported = dict[str, Scalar](), None
     if is_export(header):
         try:
-            said, exported_labels, exported = as_sheet(said)
+            by_column, exported_labels, exported = as_sheet(by_column)
         except ValueError as error:
             return None, [Problem(where, str(error))]
-    cell = {name: said.get(name) or default for name, default in DEFAULTS.items()}
-    cell |= {name: said[name] for name in NEEDED}
+    cell = {name: by_column.get(name) or default for name, default in DEFAULTS.items()}
+    cell |= {name: by_column[name] for name in NEEDED}
     problems = [
         Problem(where, f"{name} is empty; write what the figure measures")
         for name in NEEDED
@@ -214,7 +214,7 @@ def _row(
         better=cast("Better", better) if better else None,
         started_at=started_at,
         labels=exported_labels
-        | {name: _scalar(text) for name, text in said.items() if name not in _COLUMNS and text},
+        | {name: _scalar(text) for name, text in by_column.items() if name not in _COLUMNS and text},
         exported=exported,
     )
     return row, []
@@ -286,11 +286,11 @@ def _contradictions(rows: Sequence[SheetRow], where: str) -> Iterator[Problem]:
     units: dict[tuple[str, str], SheetRow] = {}
     directions: dict[tuple[str, str], SheetRow] = {}
     for row in rows:
-        metric, at = (row.workload, row.metric), f"{where}:{row.line}"
+        metric, place = (row.workload, row.metric), f"{where}:{row.line}"
         before = units.setdefault(metric, row)
         if factor(before.unit)[1] != factor(row.unit)[1]:
             yield Problem(
-                at,
+                place,
                 f"{row.metric} is in {row.unit or 'no unit'!r} here and in {before.unit or 'no unit'!r} in "
                 f"line {before.line}: they can't be compared; use one unit, or give the metrics different "
                 "names",
@@ -300,6 +300,6 @@ def _contradictions(rows: Sequence[SheetRow], where: str) -> Iterator[Problem]:
         before = directions.setdefault(metric, row)
         if before.better != row.better:
             yield Problem(
-                at,
+                place,
                 f"{row.metric} is better {row.better} here and better {before.better} in line {before.line}",
             )

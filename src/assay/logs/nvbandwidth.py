@@ -66,42 +66,42 @@ def nvbandwidth(path: Path) -> LogFigures:
 
 def report(text: str) -> LogFigures:
     """What its output says, text or JSON."""
-    found = LogFigures()
+    log = LogFigures()
     if text.lstrip().startswith("{"):
-        _of_json(text, found)
+        _of_json(text, log)
     else:
-        _of_text(text, found)
-    return found.missing("no matrix", "no test measured anything")
+        _of_text(text, log)
+    return log.missing("no matrix", "no test measured anything")
 
 
-def _of_text(log: str, found: LogFigures) -> None:
+def _of_text(output: str, log: LogFigures) -> None:
     test, unit, columns, running = "", "", 0, ""  # running: the test whose sum has not been printed yet
-    ended = log.count("\n")  # the last figure of a row without an end may have lost digits
+    ended = output.count("\n")  # the last figure of a row without an end may have lost digits
     printed: list[
         str
     ] = []  # of the test's last complete row, whose figures all have the same number of decimals
-    for line, text in numbered(log, found):
-        if said := _RUNNING.search(text):
-            test, unit, columns, printed, running = said[1], "", 0, [], said[1]
-        elif said := _TITLE.search(text):
-            unit, columns = said[2], 0
-        elif said := _SUM.search(text):
-            value = number(said[2]) if alike([*printed, said[2]]) else None
-            found.skipped += value is None
+    for line, text in numbered(output, log):
+        if match := _RUNNING.search(text):
+            test, unit, columns, printed, running = match[1], "", 0, [], match[1]
+        elif match := _TITLE.search(text):
+            unit, columns = match[2], 0
+        elif match := _SUM.search(text):
+            value = number(match[2]) if alike([*printed, match[2]]) else None
+            log.skipped += value is None
             running = "" if value is not None else running
-            if unit and said[1] != test:
-                what = f"the sum of {said[1]} after a matrix of {test or 'an unnamed test'}"
-                found.problems.append(f"line {line}: {what}: lines between them are missing")
+            if unit and match[1] != test:
+                what = f"the sum of {match[1]} after a matrix of {test or 'an unnamed test'}"
+                log.problems.append(f"line {line}: {what}: lines between them are missing")
             elif value is not None and unit == "GB/s":
-                found.figures.append(LogFigure("bandwidth_sum", value, {"test": said[1]}, {}, line, unit))
+                log.figures.append(LogFigure("bandwidth_sum", value, {"test": match[1]}, {}, line, unit))
             unit, columns = "", 0
-        elif said := _VERSION.search(text):
-            found.facts[f"{said[1].lower().replace(' ', '_')}_version"] = said[2]
+        elif match := _VERSION.search(text):
+            log.facts[f"{match[1].lower().replace(' ', '_')}_version"] = match[2]
         elif text.startswith("Waived"):
-            _waive(found)
+            _waive(log)
             running = ""
-        elif said := _FAILED.match(text):
-            found.problems.append(f"line {line}: {test}: {said[1]}" if test else f"line {line}: {said[1]}")
+        elif match := _FAILED.match(text):
+            log.problems.append(f"line {line}: {test}: {match[1]}" if test else f"line {line}: {match[1]}")
         elif unit and not columns and _HEADER.match(text):
             columns = len(text.split())
         elif columns and (cells := text.split()):
@@ -110,59 +110,57 @@ def _of_text(log: str, found: LogFigures) -> None:
             is_whole = len(values) == columns and line <= ended and alike([*printed, *texts])
             figures = _row(test, unit, row, values, line) if is_whole else None
             printed = texts if figures else printed
-            found.skipped += figures is None
-            found.figures += figures or []
-    _check_end(running, test, _END in log, found)
+            log.skipped += figures is None
+            log.figures += figures or []
+    _check_end(running, test, _END in output, log)
 
 
-def _check_end(running: str, last_test: str, is_noted: bool, found: LogFigures) -> None:
-    if running and found.figures:
-        found.problems.append(f"the log ends in {running}, before its sum: the run did not finish")
+def _check_end(running: str, last_test: str, is_noted: bool, log: LogFigures) -> None:
+    if running and log.figures:
+        log.problems.append(f"the log ends in {running}, before its sum: the run did not finish")
     elif not is_noted:
         what = f"no line `{_END} …`, with which newer versions end: tests after {last_test} may be missing"
-        found.notes += (what,)
+        log.notes += (what,)
 
 
-def _of_json(text: str, found: LogFigures) -> None:
+def _of_json(text: str, log: LogFigures) -> None:
     try:
-        told = document(text)["nvbandwidth"]
-        tests = told.get("testcases", [])
-        found.problems += [str(told["error"])] if "error" in told else []
+        parsed = document(text)["nvbandwidth"]
+        tests = parsed.get("testcases", [])
+        log.problems += [str(parsed["error"])] if "error" in parsed else []
         for key in ("version", "CUDA Runtime Version", "CUDA Driver Version", "Driver Version"):
-            if key in told:
-                found.facts[f"nvbandwidth_{key}" if key == "version" else key.lower().replace(" ", "_")] = (
-                    str(told[key])
+            if key in parsed:
+                log.facts[f"nvbandwidth_{key}" if key == "version" else key.lower().replace(" ", "_")] = str(
+                    parsed[key]
                 )
         for test in tests:
-            _testcase(test, line_of(text, f'"{test["name"]}"'), found)
+            _testcase(test, line_of(text, f'"{test["name"]}"'), log)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        found.problems.append(
+        log.problems.append(
             str(error) if type(error) is ValueError else f"not an nvbandwidth report: {error}"
         )
 
 
-def _waive(found: LogFigures) -> None:
-    before = found.facts.get("waived_tests")
-    found.facts["waived_tests"] = 1 + (before if isinstance(before, int) else 0)
+def _waive(log: LogFigures) -> None:
+    before = log.facts.get("waived_tests")
+    log.facts["waived_tests"] = 1 + (before if isinstance(before, int) else 0)
 
 
-def _testcase(test: Mapping[str, Any], line: int, found: LogFigures) -> None:
+def _testcase(test: Mapping[str, Any], line: int, log: LogFigures) -> None:
     name, status = test["name"], test["status"]
     if status == "Waived":
-        _waive(found)
+        _waive(log)
     elif status != "Passed":
-        found.problems.append(
-            f"line {line}: {name} is {status!r}: {test.get('error', 'it does not say why')}"
-        )
+        log.problems.append(f"line {line}: {name} is {status!r}: {test.get('error', 'it does not say why')}")
     else:
         unit = "ns" if "(ns)" in test["bandwidth_description"] else "GB/s"
         for row, values in enumerate(test["bandwidth_matrix"]):
             figures = _row(name, unit, str(row), values, line)
-            found.skipped += figures is None
-            found.figures += figures or []
+            log.skipped += figures is None
+            log.figures += figures or []
         total = number(test.get("sum"))
         if total is not None and unit == "GB/s":
-            found.figures.append(LogFigure("bandwidth_sum", total, {"test": name}, {}, line, unit))
+            log.figures.append(LogFigure("bandwidth_sum", total, {"test": name}, {}, line, unit))
 
 
 def _row(test: str, unit: str, row: str, values: Sequence[object], line: int) -> list[LogFigure] | None:

@@ -65,35 +65,35 @@ _IN_ORDER: Final = ("latency_min", "latency_p50", "latency_p75", "latency_p95", 
 
 def param_comms(path: Path) -> LogFigures:
     """The contents of a log. Raises InputError if it can't be read."""
-    found = LogFigures()
+    log = LogFigures()
     columns: Sequence[str] = ()
     headed = False
-    for line, text in lines(path, found):
-        if said := _HEADER.search(text):
-            columns, headed = _columns(said[1]), True
-        elif said := _ROW.search(text):
-            figures = list(_figures(said[1], columns, said[2].split(), line))
-            found.figures += figures
-            found.skipped += not figures
+    for line, text in lines(path, log):
+        if match := _HEADER.search(text):
+            columns, headed = _columns(match[1]), True
+        elif match := _ROW.search(text):
+            figures = list(_figures(match[1], columns, match[2].split(), line))
+            log.figures += figures
+            log.skipped += not figures
         elif "COMMS-RES" in text:
             columns = ()  # a header that is torn or of another kind: its rows are not guessed
-            found.skipped += 1
+            log.skipped += 1
         elif why := crash(text):
-            found.problems.append(f"line {line}: {why}")
-    if found.figures:
-        size = found.figures[-1].labels["payload_bytes"]
-        found.notes += (f"PARAM prints nothing at its end: rows after {size} bytes may be missing",)
-    if found.skipped and not headed:
-        return found.missing(
+            log.problems.append(f"line {line}: {why}")
+    if log.figures:
+        size = log.figures[-1].labels["payload_bytes"]
+        log.notes += (f"PARAM prints nothing at its end: rows after {size} bytes may be missing",)
+    if log.skipped and not headed:
+        return log.missing(
             "no table row has its header above it, which names the columns: copy the whole table"
         )
-    return found.missing("no table row", "nothing was measured")
+    return log.missing("no table row", "nothing was measured")
 
 
 def _columns(header: str) -> list[str]:
     """One word per column, in order."""
-    words = re.sub(r"(?:total-)?size \(B\)", _SIZE, header, count=1)
-    return _TIMES.sub(r"\1:p50", words).split()
+    unspaced = re.sub(r"(?:total-)?size \(B\)", _SIZE, header, count=1)
+    return _TIMES.sub(r"\1:p50", unspaced).split()
 
 
 def _figures(name: str, columns: Sequence[str], cells: Sequence[str], line: int) -> Iterator[LogFigure]:

@@ -58,7 +58,9 @@ class Pattern:
         """Each match from left to right."""
         line = text.encode()
         for match in self._regexp.finditer(line):
-            spans = {name: match.span(at) for name, at in self._groups.items() if match[at] is not None}
+            spans = {
+                name: match.span(index) for name, index in self._groups.items() if match[index] is not None
+            }
             groups = {n: line[slice(*spans[n])].decode() if n in spans else None for n in self._groups}
             yield Match(match[0].decode(), groups, line, spans)
 
@@ -92,14 +94,14 @@ def searcher(mark: re.Pattern[bytes]) -> Callable[[bytes], bool]:
     return lambda text: regexp.search(text) is not None
 
 
-def _why(text: str, said: str) -> str:
+def _why(text: str, message: str) -> str:
     """Why RE2 rejects it, from its message; in Python's words if Python rejects it too."""
     refused = _not_pythons(text)
-    part = said.rpartition(": ")[2]
+    part = message.rpartition(": ")[2]
     for lack, what, instead in () if refused else _LACKS:
         if re.match(lack, part):
             return f"{text!r} contains {what}, which the engine RE2 doesn't support; {instead}"
-    return f"{text!r} is not a regular expression: {refused or said}"
+    return f"{text!r} is not a regular expression: {refused or message}"
 
 
 def _not_pythons(text: str) -> str:

@@ -96,8 +96,8 @@ class _Row:
 
     def text(self, name: str, port: int | None = None) -> str:
         """A cell; empty if there is no such column."""
-        found = [t for column, t in self.cells.items() if column.name == name and column.port == port]
-        return found[0] if found else ""
+        texts = [t for column, t in self.cells.items() if column.name == name and column.port == port]
+        return texts[0] if texts else ""
 
 
 def perftest(path: Path) -> LogFigures:
@@ -107,59 +107,59 @@ def perftest(path: Path) -> LogFigures:
 
 def report(text: str) -> LogFigures:
     """What a table or a JSON report says."""
-    found = LogFigures()
-    _count_tables(text, found)
-    rows = _of_json(text, found) if text.lstrip().startswith("{") else _of_table(text, found)
+    log = LogFigures()
+    _count_tables(text, log)
+    rows = _of_json(text, log) if text.lstrip().startswith("{") else _of_table(text, log)
     for row in rows:
         figures = list(_figures(row))
-        found.figures += figures
-        found.skipped += not figures
-    return found.missing("no table row", "the test did not measure anything")
+        log.figures += figures
+        log.skipped += not figures
+    return log.missing("no table row", "the test did not measure anything")
 
 
-def _count_tables(log: str, found: LogFigures) -> None:
+def _count_tables(output: str, log: LogFigures) -> None:
     """Report the table of another run: a log that has both ends of a test has two."""
     heads = [
-        line for line, text in enumerate(log.split("\n"), 1) if "#bytes" in text and "#iterations" in text
+        line for line, text in enumerate(output.split("\n"), 1) if "#bytes" in text and "#iterations" in text
     ]
-    most = 1 + (_SERVER in log)
+    most = 1 + (_SERVER in output)
     if len(heads) > most:
-        found.again(heads[most], f"a table after {counted(most, 'other')}")
+        log.again(heads[most], f"a table after {counted(most, 'other')}")
 
 
-def _of_table(log: str, found: LogFigures) -> Iterator[_Row]:
+def _of_table(output: str, log: LogFigures) -> Iterator[_Row]:
     columns: Sequence[_Column] = ()
     side, is_open = "", False
-    for line, text in numbered(log, found):
+    for line, text in numbered(output, log):
         if "#bytes" in text and "#iterations" in text:
             columns = _columns(text[text.index("#bytes") :])
-        elif said := _SIDE.match(text):
-            side = said[1].lower()
-        elif said := _FAILED.match(text):
-            found.problems.append(f"line {line}: {said[1].strip()}")
-        elif said := _TITLE.match(text):
-            _name_test(said[1], said[2], line, found)
+        elif match := _SIDE.match(text):
+            side = match[1].lower()
+        elif match := _FAILED.match(text):
+            log.problems.append(f"line {line}: {match[1].strip()}")
+        elif match := _TITLE.match(text):
+            _name_test(match[1], match[2], line, log)
         elif _CLOCK.search(text):
-            found.facts[CLOCK_WARNING] = True
+            log.facts[CLOCK_WARNING] = True
         elif columns and (cells := _cells(text, len(columns))):
             if len(cells) == len(columns):
                 is_open = True
                 yield _Row(dict(zip(columns, cells, strict=True)), side, line)
             else:
-                found.skipped += 1
+                log.skipped += 1
         elif text.lstrip().startswith("-----"):
             is_open = False
         else:
             for name, value in _FACT.findall(text):
-                found.facts.setdefault(name.lower().replace(" ", "_"), value)
+                log.facts.setdefault(name.lower().replace(" ", "_"), value)
     if is_open:
-        found.notes += ("no line of dashes after the last row: rows after it may be missing",)
+        log.notes += ("no line of dashes after the last row: rows after it may be missing",)
 
 
-def _name_test(before: str, test: str, line: int, found: LogFigures) -> None:
-    found.facts["test"] = test
+def _name_test(before: str, test: str, line: int, log: LogFigures) -> None:
+    log.facts["test"] = test
     if before.strip("\0"):  # a sparse file has these where another one was cut
-        found.problems.append(f"line {line}: `{before}` is before the name of the test, {test!r}")
+        log.problems.append(f"line {line}: `{before}` is before the name of the test, {test!r}")
 
 
 def _columns(header: str) -> list[_Column]:
@@ -182,15 +182,15 @@ def _cells(text: str, most: int) -> list[str]:
     return cells if len(cells) <= most and all(number(cell) is not None for cell in cells) else cells[:1]
 
 
-def _of_json(text: str, found: LogFigures) -> Iterator[_Row]:
+def _of_json(text: str, log: LogFigures) -> Iterator[_Row]:
     """Rows begin with `MsgSize`; a report whose braces are not all closed was cut off."""
     cells: dict[_Column, str] = {}
     begin = 0
     if len(_RESULTS.findall(text)) > 1:
-        found.problems.append(f"it has several results: {SEVERAL_RUNS}")
+        log.problems.append(f"it has several results: {SEVERAL_RUNS}")
         return
     if text.count("{") != text.count("}"):
-        found.problems.append("incomplete JSON report: a brace is not closed; was it cut off?")
+        log.problems.append("incomplete JSON report: a brace is not closed; was it cut off?")
         return
     for pair in _PAIR.finditer(text):
         key, value = pair[1], pair[2] if pair[2] is not None else pair[3]
@@ -202,7 +202,7 @@ def _of_json(text: str, found: LogFigures) -> Iterator[_Row]:
             unit = {"MsgRate": "Mpps"}.get(key, "usec" if key in _LATENCIES else "")
             cells[_Column(key.replace("BW_", "BW "), unit)] = value
         elif key not in ("test_info", "results"):
-            found.facts[key.lower()] = value
+            log.facts[key.lower()] = value
     if cells:
         yield _Row(cells, "", begin)
 

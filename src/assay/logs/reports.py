@@ -34,8 +34,8 @@ def reports(path: Path) -> Iterator[ProgramReport]:
     lines = whole(path).split("\n") if spans else []
     for begun, ended in spans:
         between = lines[begun.line : ended.line - 1]
-        said = begun.metadata.get("labels")
-        labels = said.items() if isinstance(said, dict) else ()
+        stated = begun.metadata.get("labels")
+        labels = stated.items() if isinstance(stated, dict) else ()
         yield ProgramReport(
             str(begun.value),
             {name: value for name, value in labels if isinstance(value, Scalar)},

@@ -68,7 +68,7 @@ def find_sets(paths: Sequence[Path]) -> list[ResultSet]:
     Files that are named explicitly count whatever their names. Links are followed, loops are detected.
     Raises InputError, with all problems, if a path doesn't exist, can't be entered, or has no results.
     """
-    found: dict[Path, tuple[Path, set[Path]]] = {}
+    folders: dict[Path, tuple[Path, set[Path]]] = {}
     problems: list[Problem] = []
     for path in paths:
         refused = len(problems)
@@ -76,10 +76,10 @@ def find_sets(paths: Sequence[Path]) -> list[ResultSet]:
         if not leaves and len(problems) == refused:
             problems.append(Problem(str(path), _no_results(path)))
         for directory, files in leaves:
-            found.setdefault(directory.resolve(), (path, set()))[1].update(files)
+            folders.setdefault(directory.resolve(), (path, set()))[1].update(files)
     if problems:
         raise InputError(problems)
-    return [_set(directory, given, files) for directory, (given, files) in found.items()]
+    return [_set(directory, source, files) for directory, (source, files) in folders.items()]
 
 
 def _no_results(path: Path) -> str:
@@ -138,7 +138,7 @@ def _leaves(path: Path, problems: list[Problem]) -> Iterator[tuple[Path, list[Pa
             yield here, results
 
 
-def _set(directory: Path, given: Path, files: set[Path]) -> ResultSet:
+def _set(directory: Path, source: Path, files: set[Path]) -> ResultSet:
     problems: list[Problem] = []
     kept = _one_a_run(files, problems)
     factor = _scaling_factor(directory / "scaling.json", problems)
@@ -148,7 +148,7 @@ def _set(directory: Path, given: Path, files: set[Path]) -> ResultSet:
     called = facts.get("system_name")
     folder = directory.parent.name if known or file else None
     return ResultSet(
-        name=_name(directory, given),
+        name=_name(directory, source),
         directory=directory,
         files=kept,
         round=round_of(directory),
@@ -178,10 +178,10 @@ def _by_number(name: str) -> list[tuple[int, int | str]]:
     ]
 
 
-def _name(directory: Path, given: Path) -> str:
+def _name(directory: Path, source: Path) -> str:
     parts = directory.parts
-    versions = [at for at, part in enumerate(parts) if _ROUND_FOLDER.fullmatch(part)]
-    root = given.resolve()
+    versions = [index for index, part in enumerate(parts) if _ROUND_FOLDER.fullmatch(part)]
+    root = source.resolve()
     base = root if root.is_dir() else root.parent
     if directory != base and directory.is_relative_to(base):
         relative = directory.relative_to(base).parts

@@ -51,18 +51,20 @@ def run_timeline(log: Path) -> RunTimeline:
     for event in events(log):
         if event.time_ms is None:
             continue
-        at = event.time_ms / 1e3
+        time_s = event.time_ms / 1e3
         name = event.key.removesuffix(_BEGIN).removesuffix(_END)
         if name in _PHASES and event.key == name + _BEGIN:
-            begun[name] = at
+            begun[name] = time_s
         elif name in _PHASES and event.key == name + _END and name in begun:
             begin_at = begun.pop(name)
-            phases.append(RunPhase(_PHASES[name], begin_at, max(begin_at, at)))  # somebody may set a clock
+            phases.append(
+                RunPhase(_PHASES[name], begin_at, max(begin_at, time_s))
+            )  # somebody may set a clock
         for figure, value in _figures(event):
             curve = curves.setdefault(figure, [])
             if len(curve) < MOST_POINTS:
-                curve.append((at, value))
-    phases += [RunPhase(_PHASES[name], at, None) for name, at in begun.items()]
+                curve.append((time_s, value))
+    phases += [RunPhase(_PHASES[name], time_s, None) for name, time_s in begun.items()]
     unique = {(phase.name, phase.begin_at): phase for phase in phases}
     if any(phase.name == "epoch" for phase in phases):
         unique = {key: phase for key, phase in unique.items() if phase.name != "training"}

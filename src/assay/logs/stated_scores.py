@@ -50,10 +50,10 @@ def figure(text: str) -> StatedScore | None:
 
 def stated_scores(text: str) -> tuple[StatedScore, ...]:
     """What was given: one figure in minutes, or the path of a sheet. Raises InputError if it is neither."""
-    one = figure(text)
-    if one is None and not Path(text).is_file():
+    score = figure(text)
+    if score is None and not Path(text).is_file():
         raise InputError(f"stated: {text!r} is neither minutes like 22.36 nor a file")
-    return sheet(Path(text)) if one is None else (one,)
+    return sheet(Path(text)) if score is None else (score,)
 
 
 def sheet(path: Path) -> tuple[StatedScore, ...]:
@@ -73,7 +73,7 @@ def sheet(path: Path) -> tuple[StatedScore, ...]:
         raise InputError(
             f"{path}:1: no column {', '.join(missing)}; the header is {header}, expected {','.join(COLUMNS)}"
         )
-    found: list[StatedScore] = []
+    scores: list[StatedScore] = []
     problems: list[Problem] = []
     for row in rows:
         stated = figure(row["minutes"] or "")
@@ -82,10 +82,10 @@ def sheet(path: Path) -> tuple[StatedScore, ...]:
             problems.append(Problem(where, f"minutes is {row['minutes']!r}; expected a figure like 22.36"))
             continue
         named = (row["system"] or "").strip(), benchmark_name((row["benchmark"] or "").strip())
-        found.append(StatedScore(stated.minutes, stated.decimals, *named))
+        scores.append(StatedScore(stated.minutes, stated.decimals, *named))
     if problems:
         raise InputError(problems)
-    return tuple(found)
+    return tuple(scores)
 
 
 def of_set(stated: Sequence[StatedScore], system: str | None, benchmark: str | None) -> StatedScore | None:

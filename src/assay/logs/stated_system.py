@@ -51,8 +51,8 @@ def platform_nodes(platform: str) -> tuple[int, str] | None:
     >>> platform_nodes("128xNVIDIA DGX A100"), platform_nodes("MI355X")
     ((128, 'NVIDIA DGX A100'), None)
     """
-    found = _PLATFORM.fullmatch(platform)
-    return (int(found[1]), found[2]) if found else None
+    match = _PLATFORM.fullmatch(platform)
+    return (int(match[1]), match[2]) if match else None
 
 
 def platform_size(platform: str) -> dict[str, Scalar]:

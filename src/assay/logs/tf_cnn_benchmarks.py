@@ -90,8 +90,8 @@ def is_cnn_log(path: Path) -> bool:
 
     Raises InputError if it can't be read.
     """
-    found = cnn_run(path)
-    if not (found.totals or found.steps):
+    run = cnn_run(path)
+    if not (run.totals or run.steps):
         return False
     return not any(TOKEN in block for block in LogText(path).blocks())
 
@@ -101,13 +101,13 @@ def cnn_run(path: Path) -> CnnRun:
     steps, totals, skipped = [], [], 0
     facts: dict[str, Scalar] = {}
     log = LogText(path)
-    for at, raw in log.lines():
+    for line_number, raw in log.lines():
         line = raw.decode("latin-1").rstrip()
-        if found := _TOTAL.search(line):
-            total = number(found[1])
-            totals.append((math.nan if total is None else total, at))
-        elif found := _STEP.search(line):
-            step = _step(found, at)
+        if match := _TOTAL.search(line):
+            total = number(match[1])
+            totals.append((math.nan if total is None else total, line_number))
+        elif match := _STEP.search(line):
+            step = _step(match, line_number)
             skipped += step is None
             steps += [step] if step else []
         else:
@@ -130,25 +130,25 @@ def devices_of(facts: Mapping[str, Scalar]) -> int | None:
     return whole // each
 
 
-def _step(found: re.Match[str], line: int) -> CnnStep | None:
+def _step(match: re.Match[str], line: int) -> CnnStep | None:
     """None if a number can't be read; only a loss may be nonfinite."""
-    step, rate, error, jitter = (number(text) for text in found.group(1, 2, 3, 4))
+    step, rate, error, jitter = (number(text) for text in match.group(1, 2, 3, 4))
     if step is None or rate is None or error is None or jitter is None:
         return None
-    loss, top_1, top_5 = _loss(found[5]), number(found[6]), number(found[7])
+    loss, top_1, top_5 = _loss(match[5]), number(match[6]), number(match[7])
     accuracies = None if top_1 is None or top_5 is None else (top_1, top_5)
     return CnnStep(int(step), rate, error, jitter, loss, accuracies, line)
 
 
 def _take_fact(line: str, facts: dict[str, Scalar]) -> None:
     """The first of each: the processes of a job state the same."""
-    if found := _PER_DEVICE.search(line):
-        facts.setdefault("batch_size", int(found[1]))
-    elif found := _FACT.search(line):
-        key = _KEYS.get(found[1], found[1].lower().replace(" ", "_"))
-        first = found[2].split()[0]
+    if match := _PER_DEVICE.search(line):
+        facts.setdefault("batch_size", int(match[1]))
+    elif match := _FACT.search(line):
+        key = _KEYS.get(match[1], match[1].lower().replace(" ", "_"))
+        first = match[2].split()[0]
         whole = re.fullmatch(DIGITS, first) and key in ("global_batch_size", "steps")
-        facts.setdefault(key, int(first) if whole else found[2].strip())
+        facts.setdefault(key, int(first) if whole else match[2].strip())
 
 
 def _problem(steps: list[CnnStep], totals: list[tuple[float, int]]) -> str:

@@ -62,37 +62,37 @@ _PROGRESS: Final = re.compile(r"(?:Infer|Train) \[\d+/\d+\]\. ")
 
 def timm(path: Path) -> LogFigures:
     """The contents of a log. Raises InputError if it can't be read."""
-    found = LogFigures()
+    log = LogFigures()
     begun, benchmarks, ended, step = False, 0, False, -1.0
     reached: dict[float, int] = {}  # epoch → its last step, counted from the epoch's first
-    for line, text in lines(path, found):
+    for line, text in lines(path, log):
         if why := _failure(text):
-            found.problems.append(f"line {line}: {why}")
+            log.problems.append(f"line {line}: {why}")
         elif _BEGUN.search(text):
-            figures = list(_figures(text, line, found))
-            found.figures += figures
-            found.skipped += not figures
-            if (said := _TRAIN.search(text)) and figures:
+            figures = list(_figures(text, line, log))
+            log.figures += figures
+            log.skipped += not figures
+            if (match := _TRAIN.search(text)) and figures:
                 before, step = step, figures[0].at["step"]
-                reached[figures[0].at["epoch"]] = int(said[2])
+                reached[figures[0].at["epoch"]] = int(match[2])
                 if step <= before:
-                    found.again(line, f"step {step:.0f} after step {before:.0f}")
+                    log.again(line, f"step {step:.0f} after step {before:.0f}")
         elif _PROGRESS.search(text):
             begun = True  # a benchmark; its last line has the figures
-        elif " created, " in text and (said := _MODEL.search(text)):
-            found.facts.setdefault("model", said[1])
+        elif " created, " in text and (match := _MODEL.search(text)):
+            log.facts.setdefault("model", match[1])
         ended = ended or _BEST in text
         benchmarks += _begun_benchmarks(text) if " benchmark o" in text else 0
     if benchmarks > 0:
-        found.problems.append("no line `benchmark of … done` for the last benchmark: it did not finish")
-    elif not ended and any(figure.at for figure in found.figures):
-        found.notes += (f"no line `{_BEST}`: the training was stopped, or the log was cut",)
-    if any("model" in figure.labels for figure in found.figures):
-        found.facts.pop("model", None)  # of a benchmark, which may measure several
-    _leave_out_begun_epoch(found, reached)
+        log.problems.append("no line `benchmark of … done` for the last benchmark: it did not finish")
+    elif not ended and any(figure.at for figure in log.figures):
+        log.notes += (f"no line `{_BEST}`: the training was stopped, or the log was cut",)
+    if any("model" in figure.labels for figure in log.figures):
+        log.facts.pop("model", None)  # of a benchmark, which may measure several
+    _leave_out_begun_epoch(log, reached)
     if begun:
-        return found.missing("no line `benchmark of … done`", "it did not finish")
-    return found.missing("no line has a figure")
+        return log.missing("no line `benchmark of … done`", "it did not finish")
+    return log.missing("no line has a figure")
 
 
 def _begun_benchmarks(text: str) -> int:
@@ -102,11 +102,11 @@ def _begun_benchmarks(text: str) -> int:
 
 def _failure(text: str) -> str:
     """Why a line says that the program failed; "" if it does not."""
-    said = _FAILED.match(text)
-    return said[1] if said else crash(text)
+    match = _FAILED.match(text)
+    return match[1] if match else crash(text)
 
 
-def _leave_out_begun_epoch(found: LogFigures, reached: Mapping[float, int]) -> None:
+def _leave_out_begun_epoch(log: LogFigures, reached: Mapping[float, int]) -> None:
     """Leave out the last epoch's rates if an earlier one got further: an epoch's first steps are slow."""
     if not reached:
         return
@@ -115,24 +115,24 @@ def _leave_out_begun_epoch(found: LogFigures, reached: Mapping[float, int]) -> N
         return
     so_far = [
         figure
-        for figure in found.figures
+        for figure in log.figures
         if figure.metric in ("throughput", "step_time") and figure.at.get("epoch") == last_epoch
     ]
-    found.figures = [figure for figure in found.figures if figure not in so_far]
-    found.notes += (
+    log.figures = [figure for figure in log.figures if figure not in so_far]
+    log.notes += (
         f"line {so_far[-1].line}: epoch {last_epoch:.0f} did not get as far as an earlier one; its "
         "throughput so far was not used",
     )
 
 
-def _figures(text: str, line: int, found: LogFigures) -> Iterator[LogFigure]:
+def _figures(text: str, line: int, log: LogFigures) -> Iterator[LogFigure]:
     """All figures of a line; empty if it is torn. A loss that is not a number means a failed training."""
-    if said := _TRAIN.search(text):
-        epoch, step = int(said[1]), int(said[1]) * int(said[3]) + int(said[2])
-        rates = [number(said[group]) for group in (6, 7, 8, 9)]
-        loss = number(said[5])
-        if loss is None and said[5].lower().lstrip("-") in ("nan", "inf"):
-            found.problems.append(f"line {line}: the loss is {said[5]}: the training failed")
+    if match := _TRAIN.search(text):
+        epoch, step = int(match[1]), int(match[1]) * int(match[3]) + int(match[2])
+        rates = [number(match[group]) for group in (6, 7, 8, 9)]
+        loss = number(match[5])
+        if loss is None and match[5].lower().lstrip("-") in ("nan", "inf"):
+            log.problems.append(f"line {line}: the loss is {match[5]}: the training failed")
         if loss is None or None in rates or not all(rate and rate > 0 for rate in rates):
             return
         for metric, value, unit in (
@@ -144,15 +144,15 @@ def _figures(text: str, line: int, found: LogFigures) -> Iterator[LogFigure]:
             yield LogFigure(
                 metric, value or 0.0, {}, {"step": float(step), "epoch": float(epoch)}, line, unit
             )
-    elif said := _TEST.search(text):
+    elif match := _TEST.search(text):
         labels: dict[str, Scalar] = {"weights": "averaged"} if "(EMA)" in text else {}
-        for metric, value in (("top_1_accuracy", number(said[2])), ("top_5_accuracy", number(said[4]))):
+        for metric, value in (("top_1_accuracy", number(match[2])), ("top_5_accuracy", number(match[4]))):
             if value is not None and 0 <= value <= 100:
                 yield LogFigure(metric, value, labels, {}, line, "%")
-    elif said := _DONE.search(text):
-        rate, time = number(said[3]), number(said[4])
+    elif match := _DONE.search(text):
+        rate, time = number(match[3]), number(match[4])
         if rate and time and rate > 0 and time > 0:
-            labels = {"phase": said[1].lower(), "model": said[2]}
+            labels = {"phase": match[1].lower(), "model": match[2]}
             yield LogFigure("throughput", rate, labels, {}, line, "samples/s")
             yield LogFigure("step_time", time, labels, {}, line, "ms")
 

@@ -78,30 +78,37 @@ def training_length(
     batch              the global batch size
     """
     size, size_notes = _size(logged, benchmark, round_, submitter)
-    found = [e for e in evaluations if e.at is not None]
+    placed = [e for e in evaluations if e.at is not None]
     if why := counts_from_before(benchmark, round_, submitter):
         return TrainingLength(data_set=size, notes=(why, *size_notes))
-    if not found:
+    if not placed:
         return TrainingLength(
             data_set=size, notes=("no eval_accuracy line has an epoch: epochs unknown", *size_notes)
         )
     notes = []
-    if placeless := len(evaluations) - len(found):
+    if placeless := len(evaluations) - len(placed):
         notes.append(f"{placeless} of {len(evaluations)} eval_accuracy lines have no epoch")
-    metric = next((e.values[0][0] for e in found if e.values), "")
-    if metric and len({name for e in found for name, _ in e.values}) > 1:
+    metric = next((e.values[0][0] for e in placed if e.values), "")
+    if metric and len({name for e in placed for name, _ in e.values}) > 1:
         notes.append(f"an evaluation has several values; the series shows {metric}")
-    understood = _understood(found, size, benchmark, round_)
+    understood = _understood(placed, size, benchmark, round_)
     seen = logged.samples if logged.at_end else None
-    if seen and understood.what == "samples" and {e.at for e in found} == {1.0} and not found[-1].in_samples:
-        note = f"{understood.note}; here it stays at {found[-1].at:g}, and train_samples counts them"
+    if (
+        seen
+        and understood.what == "samples"
+        and {e.at for e in placed} == {1.0}
+        and not placed[-1].in_samples
+    ):
+        note = f"{understood.note}; here it stays at {placed[-1].at:g}, and train_samples counts them"
         return TrainingLength(samples=float(seen), data_set=size, notes=(*notes, note, *size_notes))
-    epochs, samples, scale = _lengths(found, understood, size, batch)
+    epochs, samples, scale = _lengths(placed, understood, size, batch)
     multiplied = understood.what == "epochs"
     if multiplied and seen and _counts_seen(benchmark, round_, submitter):
         samples, multiplied = float(seen), False
-    series = ((e.at or 0.0, value) for e in found for name, value in e.values[:1] if name == metric)
-    once = tuple(dict.fromkeys((at * scale, value) for at, value in series))  # ranks repeat each other
+    series = ((e.at or 0.0, value) for e in placed for name, value in e.values[:1] if name == metric)
+    once = tuple(
+        dict.fromkeys((position * scale, value) for position, value in series)
+    )  # ranks repeat each other
     if understood.doubt is not None:
         epochs = samples = None
     notes += [understood.note, *size_notes]
@@ -109,10 +116,10 @@ def training_length(
 
 
 def _lengths(
-    found: Sequence[Evaluation], understood: _Understanding, size: int | None, batch: int | None
+    placed: Sequence[Evaluation], understood: _Understanding, size: int | None, batch: int | None
 ) -> tuple[float | None, float | None, float]:
     """Epochs and samples at the last evaluation, and the factor from positions to the series."""
-    last = (max(e.at or 0.0 for e in found) - understood.began_at) / understood.per_sample
+    last = (max(e.at or 0.0 for e in placed) - understood.began_at) / understood.per_sample
     if understood.what == "epochs":
         each = _filled_up(size, batch) if size is not None and understood.filled_up else size
         return last, None if each is None else last * each, 1.0
@@ -173,17 +180,17 @@ def _understood(
     if all(e.in_samples for e in points):
         note = "lengths are in samples: the log states samples_count"
         return _Understanding("samples", note, passes=known is not None and known.passes)
-    of = f"{benchmark or 'unknown benchmark'} in {round_ or 'an unknown round'}"
+    subject = f"{benchmark or 'unknown benchmark'} in {round_ or 'an unknown round'}"
     samples = _in_samples(points, size)
     if known is None:
         taken = f"read as samples: {samples}" if samples else "read as epochs, as the key says"
-        note = f"what epoch_num counts is unknown for {of}; {taken}"
+        note = f"what epoch_num counts is unknown for {subject}; {taken}"
         most = max(e.at for e in points if e.at is not None)
         passes = size is not None and most >= size
         return _Understanding("samples", note, passes=passes) if samples else _Understanding("epochs", note)
-    note = f"epoch_num counts {known.what}: {of}, according to {known.source}"
+    note = f"epoch_num counts {known.what}: {subject}, according to {known.source}"
     against = samples if known.what == "epochs" else _too_few(points)
-    doubt = length_contradicts(f"{known.what} in {of} according to {known.source}", against)
+    doubt = length_contradicts(f"{known.what} in {subject} according to {known.source}", against)
     return _Understanding(
         known.what, note, known.per_sample, known.began_at, known.passes, known.filled_up, doubt
     )
@@ -195,7 +202,7 @@ def _in_samples(points: Sequence[Evaluation], size: int | None) -> str:
     most = max(places)
     if most > MOST_EPOCHS:
         return f"it goes up to {most:g}, but no benchmark trains for more than {MOST_EPOCHS:,} epochs"
-    if size is not None and size > 1 and all(at % size == 0 for at in places):
+    if size is not None and size > 1 and all(place % size == 0 for place in places):
         return f"it goes up to {most:g} in whole multiples of the {size} training samples"
     return ""
 

@@ -119,13 +119,13 @@ def _sweep(marks: _Marks, window: Span) -> _PhaseTimes:
     last_evaluated = max((e.end for e in marks.evaluations), default=window.end)
     open_now = [0] * len(kinds)
     trained = False
-    for (at, kind, step), (until, _, _) in pairwise(sorted(edges)):
+    for (since, kind, step), (until, _, _) in pairwise(sorted(edges)):
         if kind >= 0:
             open_now[kind] += step
         epoch, block, evaluation, paused = (count > 0 for count in open_now)
         training = (epoch or not marks.epochs) and (block or not marks.blocks) and not paused
-        trained = trained or (training and until > at)
-        took = until - at
+        trained = trained or (training and until > since)
+        took = until - since
         if training:
             spent.training_ms += took
             spent.beside_ms += took if evaluation else 0.0
@@ -136,7 +136,7 @@ def _sweep(marks: _Marks, window: Span) -> _PhaseTimes:
             spent.start_ms += took
         else:
             spent.rest_ms += took
-            spent.after_ms += took if at >= last_evaluated else 0.0
+            spent.after_ms += took if since >= last_evaluated else 0.0
     return spent
 
 
@@ -157,13 +157,13 @@ def _unmarked(events: Iterable[Event], evaluations: Sequence[Span], window: Span
     """From v0.5's train_loop, otherwise run_start, to the last evaluation, otherwise run_stop."""
     begin, end = window.begin, max((e.end for e in evaluations), default=None)
     for event in events:
-        at = event.time_ms
-        if at is None or not window.begin <= at <= window.end:
+        time_ms = event.time_ms
+        if time_ms is None or not window.begin <= time_ms <= window.end:
             continue
         if event.key == "train_loop":
-            begin = at
+            begin = time_ms
         elif event.key == "eval_accuracy" and not evaluations:
-            end = at
+            end = time_ms
     return Span(begin, max(begin, window.end if end is None else end))
 
 

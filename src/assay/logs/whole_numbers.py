@@ -102,8 +102,8 @@ def _ends_inside(text: str, after: str, unit: str) -> bool:
 def _multiple(after: str, unit: str) -> str:
     """The k in `3.4k images/s` and `3.4kimages/s`; "" if none follows, or if it begins the declared unit."""
     end = r"(?![A-Za-z])" + (f"|(?={re.escape(unit)})" if unit else "")
-    found = re.match(f"[kKMGTP]i??(?:{end})", after)
-    return found[0] if found and found[0][0] != unit[:1] else ""
+    match = re.match(f"[kKMGTP]i??(?:{end})", after)
+    return match[0] if match and match[0][0] != unit[:1] else ""
 
 
 def _other_unit(after: str, unit: str) -> str:
@@ -111,8 +111,8 @@ def _other_unit(after: str, unit: str) -> str:
     word = _UNIT.match(after)
     if word is None:
         return ""
-    (size, base), (declared, of) = factor(word[1]), factor(unit)
-    return word[1] if base and base == of and size != declared else ""
+    (size, base), (declared, declared_base) = factor(word[1]), factor(unit)
+    return word[1] if base and base == declared_base and size != declared else ""
 
 
 def _demanded(pattern: Pattern, match: Match, group: str, character: str, side: int) -> bool:
@@ -131,7 +131,7 @@ def _demanded(pattern: Pattern, match: Match, group: str, character: str, side: 
         start, end = start - size + 1, end - size + 1
     else:
         line = match.line[:end] + other + match.line[end + size :]
-    return all(found.spans.get(group) != (start, end) for found in pattern.matches(line.decode()))
+    return all(other_match.spans.get(group) != (start, end) for other_match in pattern.matches(line.decode()))
 
 
 def _instead(group: str, token: str) -> str:
@@ -141,9 +141,9 @@ def _instead(group: str, token: str) -> str:
         return f"end it with the pattern, as in (?P<{group}>{NUMBER}){letters}, and add {letters} to the unit"
     if re.search(r"[×*^⁰-⁹¹²³]", token):
         return "print it as 1.5e3"
-    if found := re.search(rf"{_SEPARATOR}|:|[dDxX]", token):
+    if match := re.search(rf"{_SEPARATOR}|:|[dDxX]", token):
         return (
-            f"print plain digits, like 1234.5; if {found[0]!r} ends the number, write it next to the "
-            f"group, as in (?P<{group}>{NUMBER}){found[0]}"
+            f"print plain digits, like 1234.5; if {match[0]!r} ends the number, write it next to the "
+            f"group, as in (?P<{group}>{NUMBER}){match[0]}"
         )
     return f"write (?P<{group}>{NUMBER}), which matches the whole number"
