@@ -50,7 +50,7 @@ def from_table(path: Path, until: float) -> list[JobAttempt]:
     Raises InputError with every problem.
     """
     rows = csv.DictReader(io.StringIO(read_whole(path).decode(errors="replace")))
-    found, problems = [], []
+    attempts, problems = [], []
     try:
         missing = [name for name in _NEEDED if name not in (rows.fieldnames or ())]
         if missing:
@@ -58,14 +58,14 @@ def from_table(path: Path, until: float) -> list[JobAttempt]:
         for row in rows:
             where = f"{path}:{rows.line_num}"
             try:
-                found.append(_of_row(row, until))
+                attempts.append(_of_row(row, until))
             except ValueError as error:
                 problems.append(Problem(where, str(error)))
     except csv.Error as error:
         problems.append(Problem(f"{path}:{rows.line_num}", f"not CSV ({error})"))
     if problems:
         raise InputError(problems)
-    return [one for one in found if one is not None]
+    return [attempt for attempt in attempts if attempt is not None]
 
 
 def _of_row(row: Mapping[str | None, Any], until: float) -> JobAttempt | None:
@@ -141,8 +141,10 @@ def without_repeats(attempts: Iterable[JobAttempt]) -> tuple[list[JobAttempt], l
     An attempt is listed again if it has the job, the nodes and the times of an earlier one.
     """
     listed: dict[tuple[str, frozenset[str], float, float], list[JobAttempt]] = {}
-    for one in attempts:
-        listed.setdefault((one.job, frozenset(one.nodes), one.begin_at, one.end_at), []).append(one)
+    for attempt in attempts:
+        listed.setdefault(
+            (attempt.job, frozenset(attempt.nodes), attempt.begin_at, attempt.end_at), []
+        ).append(attempt)
     problems = [
         Problem(f"job {job}", f"{len(alike) - 1} of {len(alike)} records, which repeat its nodes and times")
         for (job, *_), alike in listed.items()
@@ -263,11 +265,11 @@ def expanded(names: str) -> Iterator[str]:
             part += character
     count = 0
     for name in (*parts, part):
-        for one in _ranges(name):
+        for node in _ranges(name):
             count += 1
             if count > MOST_NODES:
                 raise ValueError(f"{names[:80]!r} names more than {MOST_NODES} nodes")
-            yield one
+            yield node
 
 
 def _ranges(name: str) -> Iterator[str]:
@@ -291,7 +293,7 @@ def from_runs(
     runs_dir: Path, matches: Callable[[str], bool], until: float
 ) -> tuple[list[JobAttempt], list[Problem]]:
     """Attempts at trials of the sessions whose id matches, and which runs can't be read, and why."""
-    found, problems = list[JobAttempt](), list[Problem]()
+    attempts, problems = list[JobAttempt](), list[Problem]()
     for session in rundir.sessions(runs_dir):
         if not matches(session.id) or session.lost_files:
             continue
@@ -301,9 +303,9 @@ def from_runs(
             except InputError as error:
                 problems += error.problems
                 continue
-            if (one := _of_run(run, until)) is not None:
-                found.append(one)
-    return found, problems
+            if (job_attempt := _of_run(run, until)) is not None:
+                attempts.append(job_attempt)
+    return attempts, problems
 
 
 def _of_run(run: Run, until: float) -> JobAttempt | None:

@@ -31,34 +31,36 @@ class _InferenceLogs:
     stated: InferenceRun
 
 
-def import_inference(paths: Sequence[Path], asked: TrainingLogsRequest) -> ImportResult:
+def import_inference(paths: Sequence[Path], request: TrainingLogsRequest) -> ImportResult:
     """Store LoadGen's folders and the app's logs as one session; the same bytes under a name are stored once.
 
     Accuracy runs are skipped and noted. Raises InputError if the name is a suite's, or if there is no
     performance run.
     """
-    set_name(asked.name)
-    found = [_found(path) for path in paths]
-    performance = [run for run in found if not _of_accuracy(run.stated) and not _of_audit(run.stated)]
+    set_name(request.name)
+    inference_logs = [_inference_logs(path) for path in paths]
+    performance = [
+        run for run in inference_logs if not _of_accuracy(run.stated) and not _of_audit(run.stated)
+    ]
     if not performance:
-        what = "accuracy" if any(_of_accuracy(run.stated) for run in found) else "for an audit test"
+        what = "accuracy" if any(_of_accuracy(run.stated) for run in inference_logs) else "for an audit test"
         raise InputError(f"{paths[0]}: its runs measured {what}; there is no performance run to import")
-    content = _content(performance, asked)
-    runs = _runs(performance, asked, content)
+    content = _content(performance, request)
+    runs = _runs(performance, request, content)
     return keep_logs(
-        asked.runs_dir,
+        request.runs_dir,
         runs,
         content=content,
         primary_metric={
             trial.benchmark: LOADGEN.metrics(LoadgenLogParams(**trial.params))[0].name
             for trial in (run.trial for run, _ in runs)
         },
-        command_line=asked.command_line,
-        notes=tuple(_notes(found, performance, asked)),
+        command_line=request.command_line,
+        notes=tuple(_notes(inference_logs, performance, request)),
     )
 
 
-def _found(path: Path) -> _InferenceLogs:
+def _inference_logs(path: Path) -> _InferenceLogs:
     if path.is_dir():
         return _InferenceLogs(path, tuple(logs_of(path)), run_in_tree(path))
     return _InferenceLogs(path, (path,), run_of({path.name: path}))
@@ -75,24 +77,26 @@ def _of_audit(run: InferenceRun) -> bool:
     return run.place is not None and (run.place.audit != "" or run.place.run == "ranging")
 
 
-def _content(found: Sequence[_InferenceLogs], asked: TrainingLogsRequest) -> str:
-    said = [asked.system, str(asked.shape), asked.benchmark]
-    files = [[str(run.stated.place), log.name, sha256(log)] for run in found for log in run.logs]
-    return digest_of(["inference", said, sorted(files)])
+def _content(inference_logs: Sequence[_InferenceLogs], request: TrainingLogsRequest) -> str:
+    stated = [request.system, str(request.shape), request.benchmark]
+    files = [[str(run.stated.place), log.name, sha256(log)] for run in inference_logs for log in run.logs]
+    return digest_of(["inference", stated, sorted(files)])
 
 
 def _notes(
-    found: Sequence[_InferenceLogs], kept: Sequence[_InferenceLogs], asked: TrainingLogsRequest
+    inference_logs: Sequence[_InferenceLogs], kept: Sequence[_InferenceLogs], request: TrainingLogsRequest
 ) -> list[str]:
     """What the user should know: what was skipped or is unknown, and doubts about the runs."""
     notes = []
-    if asked.round is not None:
+    if request.round is not None:
         notes.append("--round is an MLPerf Training round; it does not apply to inference and was ignored")
-    if left_out := sum(_of_accuracy(run.stated) for run in found):
-        notes.append(f"{left_out} of {len(found)} runs measured accuracy and were skipped")
-    if left_out := sum(_of_audit(run.stated) for run in found):
-        notes.append(f"{left_out} of {len(found)} runs are from audit tests or ranging and were skipped")
-    unknown = [run for run in kept if asked.shape is None and _shape(run) is None]
+    if left_out := sum(_of_accuracy(run.stated) for run in inference_logs):
+        notes.append(f"{left_out} of {len(inference_logs)} runs measured accuracy and were skipped")
+    if left_out := sum(_of_audit(run.stated) for run in inference_logs):
+        notes.append(
+            f"{left_out} of {len(inference_logs)} runs are from audit tests or ranging and were skipped"
+        )
+    unknown = [run for run in kept if request.shape is None and _shape(run) is None]
     if unknown:
         notes.append(
             f"no system JSON says how many accelerators took part in {len(unknown)} of {len(kept)} runs; "
@@ -115,21 +119,21 @@ def _notes(
 
 
 def _runs(
-    found: Sequence[_InferenceLogs], asked: TrainingLogsRequest, content: str
+    inference_logs: Sequence[_InferenceLogs], request: TrainingLogsRequest, content: str
 ) -> list[tuple[Run, tuple[Path, ...]]]:
     """The runs with their logs; those of one benchmark, scenario, system, and shape in the given order."""
-    return numbered([(_run(one, asked), one.logs) for one in found], content)
+    return numbered([(_run(inference, request), inference.logs) for inference in inference_logs], content)
 
 
-def _run(found: _InferenceLogs, asked: TrainingLogsRequest) -> Run:
-    stated, place = found.stated, found.stated.place
-    shape = asked.shape or _shape(found) or Shape(1, 1)
-    system = public_word(asked.system or (place.owner if place else ""), str(found.path)) or UNKNOWN
-    named = asked.benchmark or (place.benchmark if place else "")
+def _run(inference: _InferenceLogs, request: TrainingLogsRequest) -> Run:
+    stated, place = inference.stated, inference.stated.place
+    shape = request.shape or _shape(inference) or Shape(1, 1)
+    system = public_word(request.system or (place.owner if place else ""), str(inference.path)) or UNKNOWN
+    named = request.benchmark or (place.benchmark if place else "")
     scenario = place.scenario if place else stated.scenario
-    of_app = not found.path.is_dir() and not is_summary(found.path)
+    of_app = not inference.path.is_dir() and not is_summary(inference.path)
     parts = [named or "inference", scenario or UNKNOWN, *(["app"] if of_app else [])]
-    benchmark = public_word("-".join(parts), str(found.path))
+    benchmark = public_word("-".join(parts), str(inference.path))
     params = LoadgenLogParams(
         scenario=stated.scenario,
         benchmark=named or None,
@@ -137,17 +141,17 @@ def _run(found: _InferenceLogs, asked: TrainingLogsRequest) -> Run:
         app=of_app,
         scored=stated.score.metric if stated.score else None,
     )
-    trial = imported_trial(asked.name, benchmark, LOADGEN.name, system, shape, params.model_dump())
-    run = imported_run(trial, str(found.path))
-    problems = read.read({log.name: log for log in found.logs}, run).problems
+    trial = imported_trial(request.name, benchmark, LOADGEN.name, system, shape, params.model_dump())
+    run = imported_run(trial, str(inference.path))
+    problems = read.read({log.name: log for log in inference.logs}, run).problems
     return replace(run, state=RunState.FAILED if problems else RunState.FINISHED, cause="; ".join(problems))
 
 
-def _shape(found: _InferenceLogs) -> Shape | None:
+def _shape(inference: _InferenceLogs) -> Shape | None:
     """Nodes × accelerators from the system's JSON; None if there is none at its place in the tree."""
-    if found.stated.place is None or found.stated.place.audit:
+    if inference.stated.place is None or inference.stated.place.audit:
         return None
-    folder = found.path.resolve()
-    mode = next(above for above in (folder, *folder.parents) if above.name == found.stated.place.mode)
+    folder = inference.path.resolve()
+    mode = next(above for above in (folder, *folder.parents) if above.name == inference.stated.place.mode)
     facts, _ = system_facts(mode.parent.parent, [])
     return shape_of(facts)

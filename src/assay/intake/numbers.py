@@ -33,22 +33,22 @@ class NumbersRequest:
     command_line: Sequence[str] = ()
 
 
-def import_numbers(path: Path, asked: NumbersRequest) -> list[ImportResult]:
+def import_numbers(path: Path, request: NumbersRequest) -> list[ImportResult]:
     """Store each session of the sheet as one in the runs directory; the same rows are stored once.
 
     Raises InputError with every problem of the file, if the name is a suite's, or if a session of the
     sheet already exists with other rows.
     """
-    set_name(asked.name)
+    set_name(request.name)
     table = load(path)
-    sheet = _Sheet(path, table, asked, time.time())
+    sheet = _Sheet(path, table, request, time.time())
     _refuse_secrets(sheet)
     _refuse_equal_words(sheet)
     notes = tuple(_notes(table.rows))
     sessions: dict[str, list[SheetRow]] = {}
     for row in table.rows:
         sessions.setdefault(_word(row.session, "session"), []).append(row)
-    with rundir.choosing(asked.runs_dir, asked.name):
+    with rundir.choosing(request.runs_dir, request.name):
         _refuse_other_content(sheet, sessions)
         done = [_import_session(sheet, session, rows) for session, rows in sessions.items()]
     return [replace(done[0], notes=notes), *done[1:]]
@@ -70,13 +70,15 @@ class _Sheet:
     @cached_property
     def place(self) -> dict[str, int]:
         """Position of each session in the sheet."""
-        return {name: at for at, name in enumerate(dict.fromkeys(row.session for row in self.table.rows))}
+        return {
+            name: index for index, name in enumerate(dict.fromkeys(row.session for row in self.table.rows))
+        }
 
     @cached_property
     def better(self) -> dict[str, Better]:
         """Directions that the sheet states and the metric's name doesn't imply."""
-        said = {row.metric: row.better for row in self.table.rows if row.better is not None}
-        return {metric: better for metric, better in said.items() if direction(metric, {}) != better}
+        stated = {row.metric: row.better for row in self.table.rows if row.better is not None}
+        return {metric: better for metric, better in stated.items() if direction(metric, {}) != better}
 
 
 def _refuse_secrets(sheet: _Sheet) -> None:
@@ -134,8 +136,8 @@ def _refuse_other_content(sheet: _Sheet, sessions: Mapping[str, Sequence[SheetRo
 
 def _notes(rows: Sequence[SheetRow]) -> list[str]:
     """What the user should know: metrics without a direction, labels that make every run unique."""
-    said = {row.metric: row.better for row in rows if row.better is not None}
-    undirected = sorted({row.metric for row in rows if direction(row.metric, said) is None})
+    stated = {row.metric: row.better for row in rows if row.better is not None}
+    undirected = sorted({row.metric for row in rows if direction(row.metric, stated) is None})
     lonely = [
         name
         for name in sorted({name for row in rows for name in row.labels} - set(FACTS))
@@ -201,9 +203,9 @@ def _create(
     sheet: _Sheet, name: str, runs: Sequence[Run], rows: Sequence[SheetRow], content: str
 ) -> rundir.Session:
     """The session; primary is a workload's first metric with a direction, otherwise its first."""
-    said = sheet.better
+    stated = sheet.better
     primary: dict[str, str] = {}
-    for row in sorted(rows, key=lambda row: direction(row.metric, said) is None):
+    for row in sorted(rows, key=lambda row: direction(row.metric, stated) is None):
         primary.setdefault(_word(row.workload, "workload"), row.metric)
     return create(
         sheet.asked.runs_dir,
@@ -224,7 +226,7 @@ def _runs(sheet: _Sheet, session: str, rows: Sequence[SheetRow], content: str) -
     header = sheet.table.header.rstrip("\r\n") + "\n"
     blocks: Counter[str] = Counter()
     ids: dict[str, str] = {}
-    made = []
+    sheets = []
     for (stem, name), of_run in by_run.items():
         blocks[stem] += 1
         trial_id = f"{stem}-r{_number(name)}"
@@ -233,8 +235,8 @@ def _runs(sheet: _Sheet, session: str, rows: Sequence[SheetRow], content: str) -
             raise InputError([Problem(f"{sheet.path}:{of_run[0].line}", what)])
         run = _run(sheet, session, of_run, trial_id, blocks[stem])
         text = header + "".join(row.text.rstrip("\r\n") + "\n" for row in of_run)
-        made.append((replace(run, plan_digest=content), text))
-    return made
+        sheets.append((replace(run, plan_digest=content), text))
+    return sheets
 
 
 def _run(sheet: _Sheet, session: str, rows: Sequence[SheetRow], trial_id: str, block: int) -> Run:

@@ -96,12 +96,14 @@ def _lives(pod: Mapping[str, Any], until: float) -> Iterator[PodLife]:
         return
     job, begin_at = f"{about.get('namespace', 'default')}/{name}", _time(started)
     containers = status.get("containerStatuses") or []
-    if (restarts := max((int(one.get("restartCount", 0)) for one in containers), default=0)) > 1:
+    if (restarts := max((int(container.get("restartCount", 0)) for container in containers), default=0)) > 1:
         raise ValueError(
             f"{about['name']} was restarted {restarts} times, and Kubernetes remembers the last one only; "
             "state its attempts with --csv"
         )
-    restarted = [_time(last["finishedAt"]) for one in containers if (last := _ended(one, "lastState"))]
+    restarted = [
+        _time(last["finishedAt"]) for container in containers if (last := _ended(container, "lastState"))
+    ]
     if restarted and min(restarted) < until:
         yield PodLife(job, node, begin_at, max(begin_at, min(restarted)), "failed")
         begin_at = max(begin_at, min(restarted))
@@ -109,11 +111,13 @@ def _lives(pod: Mapping[str, Any], until: float) -> Iterator[PodLife]:
         yield PodLife(job, node, begin_at, until, "running")
         return
     outcome = "completed" if status["phase"] == "Succeeded" else _failure(status)
-    finished = [_time(state["finishedAt"]) for one in containers if (state := _ended(one, "state"))]
+    finished = [
+        _time(state["finishedAt"]) for container in containers if (state := _ended(container, "state"))
+    ]
     changed = [
-        _time(one["lastTransitionTime"])
-        for one in status.get("conditions") or []
-        if one.get("lastTransitionTime")
+        _time(condition["lastTransitionTime"])
+        for condition in status.get("conditions") or []
+        if condition.get("lastTransitionTime")
     ]
     if not (finished or changed):
         raise ValueError(f"{about['name']} is {status['phase']}, but does not state when it ended")

@@ -127,8 +127,8 @@ def announce(text: bytes, root: Path) -> PushState:
         return PushState(name, manifest.bytes, present=True)
     make_directory(place)
     _forget_old(place)
-    made = place / name
-    if not made.is_dir():
+    upload = place / name
+    if not upload.is_dir():
         if sum(1 for _ in place.iterdir()) >= MOST_UNFINISHED:
             raise BusyError(f"{MOST_UNFINISHED} sessions are being received already; push again later")
         free = shutil.disk_usage(place).free
@@ -137,9 +137,9 @@ def announce(text: bytes, root: Path) -> PushState:
             raise HostError(
                 f"no space: receiving this session needs {need}, {human(float(free), 'B')} are free"
             )
-        make_directory(made)
-    write_atomic(made / "manifest.json", text)
-    content = made / "content"
+        make_directory(upload)
+    write_atomic(upload / "manifest.json", text)
+    content = upload / "content"
     with writing(content):
         content.touch()
     return PushState(name, content.stat().st_size, present=False)
@@ -166,15 +166,15 @@ def receive(name: str, offset: int, part: bytes, root: Path) -> int:
 
     Raises LostTrackError if it does not begin where the last one ended, InputError if it is too long.
     """
-    made = _place(name, root)
-    content = made / "content"
+    upload = _place(name, root)
+    content = upload / "content"
     if len(part) > LARGEST_PART_BYTES:
         raise InputError(f"a part is larger than {LARGEST_PART_BYTES} bytes")
-    with locked(made / "lock", "this upload"):
+    with locked(upload / "lock", "this upload"):
         size = content.stat().st_size
         if offset != size:
             raise LostTrackError(size)
-        if size + len(part) > _manifest(made).bytes:
+        if size + len(part) > _manifest(upload).bytes:
             raise InputError("there is more content than was announced")
         append(content, part)
     return size + len(part)
@@ -185,21 +185,21 @@ def complete(name: str, root: Path) -> MergeResult:
 
     Raises LostTrackError if some is missing. If a digest differs, what was received is removed.
     """
-    made = _place(name, root)
-    manifest, apart = _manifest(made), made / "session"
-    with locked(made / "lock", "this upload"):
-        size = (made / "content").stat().st_size
+    upload = _place(name, root)
+    manifest, apart = _manifest(upload), upload / "session"
+    with locked(upload / "lock", "this upload"):
+        size = (upload / "content").stat().st_size
         if size != manifest.bytes:
             raise LostTrackError(size)
         shutil.rmtree(apart, ignore_errors=True)
         try:
-            _split(made / "content", manifest, apart / manifest.session)
+            _split(upload / "content", manifest, apart / manifest.session)
             _check_name(Session(apart / manifest.session), manifest)
             [merged] = run_directories.merge(apart / manifest.session, root)
         except InputError:
-            shutil.rmtree(made)
+            shutil.rmtree(upload)
             raise
-        shutil.rmtree(made)
+        shutil.rmtree(upload)
     return merged
 
 
@@ -235,11 +235,11 @@ def _split(content: Path, manifest: PushManifest, place: Path) -> None:
             target, digest, left = place / file.name, hashlib.sha256(), file.bytes
             with writing(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("xb") as made:
+                with target.open("xb") as output:
                     while left:
                         block = source.read(min(_BLOCK, left))
                         digest.update(block)
-                        made.write(block)
+                        output.write(block)
                         left -= len(block)
             if digest.hexdigest() != file.sha256:
                 raise InputError(f"{file.name} arrived damaged; push again")
@@ -252,22 +252,22 @@ def _check_name(session: Session, manifest: PushManifest) -> None:
         raise InputError(f"the manifest names {manifest.session}, and its content is {own}")
 
 
-def _manifest(made: Path) -> PushManifest:
-    return from_json(PushManifest, read_whole(made / "manifest.json"))
+def _manifest(upload: Path) -> PushManifest:
+    return from_json(PushManifest, read_whole(upload / "manifest.json"))
 
 
 def _place(name: str, root: Path) -> Path:
-    made = root / NAME / name
-    if not re.fullmatch(r"[0-9a-f]{64}", name) or not (made / "manifest.json").is_file():
+    upload = root / NAME / name
+    if not re.fullmatch(r"[0-9a-f]{64}", name) or not (upload / "manifest.json").is_file():
         raise InputError("this upload was not announced, or was completed already")
-    return made
+    return upload
 
 
 def _forget_old(place: Path) -> None:
-    for made in place.iterdir():
-        content = made / "content"
-        if time.time() - (content if content.exists() else made).stat().st_mtime > KEPT_S:
-            shutil.rmtree(made, ignore_errors=True)
+    for upload in place.iterdir():
+        content = upload / "content"
+        if time.time() - (content if content.exists() else upload).stat().st_mtime > KEPT_S:
+            shutil.rmtree(upload, ignore_errors=True)
 
 
 def text_of(manifest: PushManifest) -> bytes:

@@ -119,8 +119,8 @@ def is_present(name: str, digest: str, root: Path) -> bool:
 
 def _sessions(path: Path) -> list[Session]:
     patterns = ("session.json", "*/session.json", "*/*/session.json")
-    found = next((sorted(path.glob(p)) for p in patterns if any(path.glob(p))), [])
-    return [Session(file.parent.absolute()) for file in found if file.parent.name[:1] != "."]
+    files = next((sorted(path.glob(p)) for p in patterns if any(path.glob(p))), [])
+    return [Session(file.parent.absolute()) for file in files if file.parent.name[:1] != "."]
 
 
 @dataclass(frozen=True)
@@ -219,19 +219,19 @@ def _content(session: Session, files: Sequence[str]) -> str:
 def _take(source: _Source, root: Path) -> MergeResult:
     header = source.session.header
     suite = root / header.suite
-    path, made = suite / source.session.name, suite / f".{source.session.name}.new"
+    path, unfinished = suite / source.session.name, suite / f".{source.session.name}.new"
     with rundir.choosing(root, header.suite), writing(path):
         if path.exists():
             return MergeResult(Session(path), added=False, ignored=source.ignored)
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         for name in source.files:
-            target = made / name
+            target = unfinished / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source.session.path / name, target, follow_symlinks=False)
             sync(target)
         # Marked as imported: this machine does not resume what another left unfinished.
         marked = replace(header, content=header.content or source.content)
-        write_atomic(made / "session.json", record_json(marked))
-        made.rename(path)
+        write_atomic(unfinished / "session.json", record_json(marked))
+        unfinished.rename(path)
         sync(suite)
     return MergeResult(Session(path), added=True, ignored=source.ignored)

@@ -87,13 +87,13 @@ def numbered(
 ) -> list[tuple[Run, tuple[Path, ...]]]:
     """The runs of one import, with each point's repeats in the given order."""
     numbers: Counter[str] = Counter()
-    made = []
+    numbered_runs = []
     for run, logs in runs:
         stem = run.trial.id
         numbers[stem] += 1
         trial = replace(run.trial, id=f"{stem}-r{numbers[stem]:02}", block=numbers[stem])
-        made.append((replace(run, trial=trial, plan_digest=content), logs))
-    return made
+        numbered_runs.append((replace(run, trial=trial, plan_digest=content), logs))
+    return numbered_runs
 
 
 def keep_logs(

@@ -34,59 +34,59 @@ class _Log:
     found: LogFigures
 
 
-def import_tool_logs(paths: Sequence[Path], tool: str, asked: TrainingLogsRequest) -> ImportResult:
+def import_tool_logs(paths: Sequence[Path], tool: str, request: TrainingLogsRequest) -> ImportResult:
     """Store each log of one tool as a run of one session; the same bytes are stored once.
 
     Raises InputError if the name is a suite's.
     """
     paths, copies = without_copies(paths)
-    said = [tool, asked.system, str(asked.shape), asked.benchmark]
-    content = digest_of(["tool-log", said, sorted(sha256(path) for path in paths)])
-    logs = [_log(path, tool, asked) for path in paths]
+    stated = [tool, request.system, str(request.shape), request.benchmark]
+    content = digest_of(["tool-log", stated, sorted(sha256(path) for path in paths)])
+    logs = [_log(path, tool, request) for path in paths]
     return keep_logs(
-        asked.runs_dir,
+        request.runs_dir,
         numbered([(log.run, (log.path,)) for log in logs], content),
         content=content,
         primary_metric={log.run.trial.benchmark: _primary(log) for log in reversed(logs)},
-        command_line=asked.command_line,
-        notes=(*copies, *_notes(logs, tool, asked)),
+        command_line=request.command_line,
+        notes=(*copies, *_notes(logs, tool, request)),
     )
 
 
-def _log(path: Path, tool: str, asked: TrainingLogsRequest) -> _Log:
-    found = read_log(tool, path)
-    name = next((said for fact in _NAMES if (said := _said(found, fact))), "")
-    benchmark = public_word(asked.benchmark or f"{tool} {name}".strip(), str(path)) or UNKNOWN
-    system = public_word(asked.system or _said(found, "system"), str(path)) or UNKNOWN
-    params = ToolLogParams(tool=tool, benchmark=asked.benchmark, named=_rates(tool, found))
-    shape = asked.shape or _shape(found) or Shape(1, 1)
-    trial = imported_trial(asked.name, benchmark, TOOL_LOG.name, system, shape, params.model_dump())
+def _log(path: Path, tool: str, request: TrainingLogsRequest) -> _Log:
+    log = read_log(tool, path)
+    name = next((text for fact in _NAMES if (text := _text_fact(log, fact))), "")
+    benchmark = public_word(request.benchmark or f"{tool} {name}".strip(), str(path)) or UNKNOWN
+    system = public_word(request.system or _text_fact(log, "system"), str(path)) or UNKNOWN
+    params = ToolLogParams(tool=tool, benchmark=request.benchmark, named=_rates(tool, log))
+    shape = request.shape or _shape(log) or Shape(1, 1)
+    trial = imported_trial(request.name, benchmark, TOOL_LOG.name, system, shape, params.model_dump())
     run = imported_run(trial, str(path))
     reading = read.read({path.name: path}, run)
     state = RunState.FAILED if reading.problems else RunState.FINISHED
     cause = "; ".join(reading.problems)
-    run = replace(run, state=state, cause=cause, started_at=found.started_at)
-    return _Log(path, run, tuple(figure.metric for figure in found.figures), found)
+    run = replace(run, state=state, cause=cause, started_at=log.started_at)
+    return _Log(path, run, tuple(figure.metric for figure in log.figures), log)
 
 
-def _said(found: LogFigures, fact: str) -> str:
+def _text_fact(log: LogFigures, fact: str) -> str:
     """A fact that the log states as text; "" if it doesn't."""
-    value = found.facts.get(fact)
+    value = log.facts.get(fact)
     return value if isinstance(value, str) else ""
 
 
-def _rates(tool: str, found: LogFigures) -> tuple[str, ...]:
+def _rates(tool: str, log: LogFigures) -> tuple[str, ...]:
     """Rates that the program named itself, those of the whole before those of a part."""
     if TOOLS[tool].metrics:
         return ()
-    rates = dict.fromkeys(figure.metric for figure in found.figures if figure.unit.endswith("/s"))
+    rates = dict.fromkeys(figure.metric for figure in log.figures if figure.unit.endswith("/s"))
     return tuple(sorted(rates, key=lambda name: "total" not in name))
 
 
-def _shape(found: LogFigures) -> Shape | None:
+def _shape(log: LogFigures) -> Shape | None:
     """Nodes × ranks per node from the log; None if it does not state them, or states what can't be."""
-    ranks = next((count for fact in _RANKS if (count := _count(found, fact)) is not None), None)
-    nodes = _count(found, "nodes") if "nodes" in found.facts else 1
+    ranks = next((count for fact in _RANKS if (count := _count(log, fact)) is not None), None)
+    nodes = _count(log, "nodes") if "nodes" in log.facts else 1
     if ranks is None or nodes is None or nodes < 1 or ranks % nodes:
         return None
     try:
@@ -95,8 +95,8 @@ def _shape(found: LogFigures) -> Shape | None:
         return None
 
 
-def _count(found: LogFigures, fact: str) -> int | None:
-    value = found.facts.get(fact)
+def _count(log: LogFigures, fact: str) -> int | None:
+    value = log.facts.get(fact)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -107,28 +107,28 @@ def _primary(log: _Log) -> str:
     return measured[0] if measured else next(iter(log.measured), UNKNOWN)
 
 
-def _notes(logs: Sequence[_Log], tool: str, asked: TrainingLogsRequest) -> tuple[str, ...]:
+def _notes(logs: Sequence[_Log], tool: str, request: TrainingLogsRequest) -> tuple[str, ...]:
     notes = [f"{log.path}: read as a log of {tool}; unknown lines: {log.found.skipped}" for log in logs]
     notes += [f"{log.path}: {note}" for log in logs for note in log.found.notes]
-    if asked.round is not None:
+    if request.round is not None:
         notes.append(f"--round is an MLPerf round; it does not apply to {tool} and was ignored")
-    for log in logs if asked.shape is None else ():
+    for log in logs if request.shape is None else ():
         facts = log.found.facts
         if "ranks_listed" in facts:
-            of = (
+            total = (
                 f"of {facts['ranks']}, according to its rows"
                 if "ranks" in facts
                 else "but how many ran is unknown"
             )
-            notes.append(f"{log.path}: lists {facts['ranks_listed']} ranks {of}")
-    shapes = [_shape(log.found) for log in logs if asked.shape is None]
+            notes.append(f"{log.path}: lists {facts['ranks_listed']} ranks {total}")
+    shapes = [_shape(log.found) for log in logs if request.shape is None]
     if unsized := shapes.count(None):
         notes.append(
             f"{unsized} of {len(logs)} logs don't say how many devices took part, or say what can't be; they "
             "are stored as 1x1. Set it with --shape"
         )
     on_one = [log for log in logs if "nodes" not in log.found.facts and _shape(log.found)]
-    if asked.shape is None and on_one:
+    if request.shape is None and on_one:
         notes.append(
             f"{len(on_one)} of {len(logs)} logs don't state their number of nodes; they are stored as one "
             "node. Set it with --shape"

@@ -52,25 +52,25 @@ class _Log:
     training: TrainingRun | None
 
 
-def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> ImportResult:
+def import_sets(sets: Sequence[ResultSet], request: TrainingLogsRequest) -> ImportResult:
     """Store the sets as one session; the same bytes under the same name are stored once.
 
     Raises InputError if the name is a suite's, or if two sets can't be distinguished.
     """
-    set_name(asked.name)
-    content = _content(sets, asked)
+    set_name(request.name)
+    content = _content(sets, request)
     notes = tuple(dict.fromkeys(str(problem) for of_set in sets for problem in of_set.problems))
-    with rundir.choosing(asked.runs_dir, asked.name):
-        known = [s for s in rundir.sessions_of(asked.runs_dir, asked.name) if s.header.content == content]
+    with rundir.choosing(request.runs_dir, request.name):
+        known = [s for s in rundir.sessions_of(request.runs_dir, request.name) if s.header.content == content]
         if known and known[0].header.finished_at is not None:
             runs = tuple(a.run() for a in known[0].last_attempts().values())
             return ImportResult(known[0], runs, added=False, notes=notes)
-        _refuse_a_suites_name(asked)
-        if asked.system is None:
-            sets, apart = _told_apart(sets)
+        _refuse_a_suites_name(request)
+        if request.system is None:
+            sets, apart = _with_distinct_systems(sets)
             notes += apart
-        logs, more_notes = _logs(sets, asked)
-        session = known[0] if known else _create(logs, asked, content)
+        logs, more_notes = _logs(sets, request)
+        session = known[0] if known else _create(logs, request, content)
         for log in logs:
             if not session.attempts_at(log.run.trial.id):  # exists if an import was killed halfway
                 run_id = f"{session.id}/{log.run.trial.id}"
@@ -82,22 +82,22 @@ def import_sets(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> Import
     return ImportResult(session, runs, added=True, notes=notes + more_notes)
 
 
-def _content(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> str:
+def _content(sets: Sequence[ResultSet], request: TrainingLogsRequest) -> str:
     """Digest of the files' bytes and of what the user says about them; their location doesn't matter."""
-    said = [asked.system, str(asked.shape), asked.round, asked.benchmark]
+    stated = [request.system, str(request.shape), request.round, request.benchmark]
     files = [[s.benchmark, s.system, s.round, f.name, sha256(f)] for s in sets for f in s.files]
-    return digest_of([said, sorted(files, key=str), [dict(s.system_facts) for s in sets]])
+    return digest_of([stated, sorted(files, key=str), [dict(s.system_facts) for s in sets]])
 
 
-def _refuse_a_suites_name(asked: TrainingLogsRequest) -> None:
-    if any(not session.header.content for session in rundir.sessions_of(asked.runs_dir, asked.name)):
+def _refuse_a_suites_name(request: TrainingLogsRequest) -> None:
+    if any(not session.header.content for session in rundir.sessions_of(request.runs_dir, request.name)):
         raise InputError(
-            f"--name {asked.name}: {asked.runs_dir / asked.name} has runs of a suite with that name; "
+            f"--name {request.name}: {request.runs_dir / request.name} has runs of a suite with that name; "
             "choose another name for these logs"
         )
 
 
-def _told_apart(sets: Sequence[ResultSet]) -> tuple[list[ResultSet], tuple[str, ...]]:
+def _with_distinct_systems(sets: Sequence[ResultSet]) -> tuple[list[ResultSet], tuple[str, ...]]:
     """The sets; systems of one name are renamed after their folders if several have the same benchmark.
 
     A round's power measurements repeat a submitter's systems next to those without power.
@@ -106,10 +106,13 @@ def _told_apart(sets: Sequence[ResultSet]) -> tuple[list[ResultSet], tuple[str, 
     for of_set in sets:
         of_point.setdefault((of_set.system, of_set.benchmark or of_set.directory.name), []).append(of_set)
     shared = {system: alike for (system, _), alike in of_point.items() if system and len(alike) > 1}
-    at = {system: _first_difference([of_set.name for of_set in alike]) for system, alike in shared.items()}
+    differs_at = {
+        system: _first_difference([of_set.name for of_set in alike]) for system, alike in shared.items()
+    }
     named = [
-        replace(of_set, system=f"{of_set.system}-{parts[at[of_set.system]]}")
-        if of_set.system in at and len(parts := PurePath(of_set.name).parts) > at[of_set.system]
+        replace(of_set, system=f"{of_set.system}-{parts[differs_at[of_set.system]]}")
+        if of_set.system in differs_at
+        and len(parts := PurePath(of_set.name).parts) > differs_at[of_set.system]
         else of_set
         for of_set in sets
     ]
@@ -123,22 +126,22 @@ def _told_apart(sets: Sequence[ResultSet]) -> tuple[list[ResultSet], tuple[str, 
 def _first_difference(names: Sequence[str]) -> int:
     """Index of the first part in which these paths differ."""
     parts = [PurePath(name).parts for name in names]
-    alike = takewhile(lambda at: len(set(at)) == 1, zip(*parts, strict=False))
+    alike = takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False))
     return sum(1 for _ in alike)
 
 
-def _logs(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> tuple[list[_Log], tuple[str, ...]]:
+def _logs(sets: Sequence[ResultSet], request: TrainingLogsRequest) -> tuple[list[_Log], tuple[str, ...]]:
     logs: list[_Log] = []
     notes: list[str] = []
     numbers: Counter[str] = Counter()
     owners: dict[str, str] = {}
     for of_set in sets:
-        shape = asked.shape or shape_of(of_set.system_facts)
+        shape = request.shape or shape_of(of_set.system_facts)
         trainings: list[TrainingRun] = []
         for file in of_set.files:
-            log = _log(of_set, file, shape, asked)
+            log = _log(of_set, file, shape, request)
             stem = log.run.trial.id
-            if owners.setdefault(stem, of_set.name) != of_set.name and asked.system is None:
+            if owners.setdefault(stem, of_set.name) != of_set.name and request.system is None:
                 raise InputError(
                     f"{owners[stem]} and {of_set.name} both become {stem}: import them under two names, or "
                     "state with --system that they are one system"
@@ -151,7 +154,7 @@ def _logs(sets: Sequence[ResultSet], asked: TrainingLogsRequest) -> tuple[list[_
             notes.append(f"{of_set.name}: {_size_unknown(trainings)}; stored as 1x1. Set it with --shape")
         if other := list(_contradictions(of_set, trainings)):
             notes.append(f"{of_set.name}: {'; '.join(other)}; the logs count")
-    return logs, (*notes, *_told([log.training for log in logs if log.training]))
+    return logs, (*notes, *_interpretation_notes([log.training for log in logs if log.training]))
 
 
 def _size_unknown(trainings: Sequence[TrainingRun]) -> str:
@@ -163,36 +166,36 @@ def _size_unknown(trainings: Sequence[TrainingRun]) -> str:
     return "no system JSON or log states the number of nodes and accelerators"
 
 
-def _told(trainings: Sequence[TrainingRun]) -> Iterator[str]:
+def _interpretation_notes(trainings: Sequence[TrainingRun]) -> Iterator[str]:
     """How the logs were interpreted, each thing once, and where a log contradicts itself."""
     yield from dict.fromkeys(note for training in trainings for note in training.notes)
     doubted: dict[str, list[str]] = {}
     for training in trainings:
         for doubt in training.doubts:
             doubted.setdefault(doubt.code, []).append(f"{training.file}: {doubt.evidence}")
-    for code, found in doubted.items():
-        yield f"{code} in {len(found)} of {len(trainings)} logs, such as {found[0]}"
+    for code, evidence in doubted.items():
+        yield f"{code} in {len(evidence)} of {len(trainings)} logs, such as {evidence[0]}"
 
 
-def _log(of_set: ResultSet, file: Path, shape: Shape | None, asked: TrainingLogsRequest) -> _Log:
-    params = {"round": asked.round or of_set.round, "benchmark": asked.benchmark or of_set.benchmark}
-    system = _word(asked.system or of_set.system or UNKNOWN, file)
-    trial = imported_trial(asked.name, "", MLPERF.name, system, shape or Shape(1, 1), params)
+def _log(of_set: ResultSet, file: Path, shape: Shape | None, request: TrainingLogsRequest) -> _Log:
+    params = {"round": request.round or of_set.round, "benchmark": request.benchmark or of_set.benchmark}
+    system = _word(request.system or of_set.system or UNKNOWN, file)
+    trial = imported_trial(request.name, "", MLPERF.name, system, shape or Shape(1, 1), params)
     run = imported_run(trial, f"{of_set.name}/{file.name}")
-    found = read.read({file.name: file}, run)
-    training = found.training
-    benchmark = _word((training.benchmark if training else None) or asked.benchmark or UNKNOWN, file)
+    reading = read.read({file.name: file}, run)
+    training = reading.training
+    benchmark = _word((training.benchmark if training else None) or request.benchmark or UNKNOWN, file)
     seed = training.hyperparameters.get("seed") if training else None
     if training:
         params = {"round": training.round, "benchmark": training.benchmark}
     shape = shape or (shape_of(training.system) if training else None) or Shape(1, 1)
-    trial = imported_trial(asked.name, benchmark, MLPERF.name, system, shape, params)
+    trial = imported_trial(request.name, benchmark, MLPERF.name, system, shape, params)
     trial = replace(trial, seed=seed if isinstance(seed, int) else 0)
-    state = RunState.FAILED if found.problems else RunState.FINISHED
+    state = RunState.FAILED if reading.problems else RunState.FINISHED
     started_at = training.started_at if training else None
-    cause = "; ".join(found.problems)
+    cause = "; ".join(reading.problems)
     run = replace(run, trial=trial, state=state, cause=cause, started_at=started_at)
-    metrics = frozenset(m.metric for m in found.measurements)
+    metrics = frozenset(m.metric for m in reading.measurements)
     logged = training.system if training else {}
     return _Log(file, run, metrics, _provenance(of_set, logged), training)
 
@@ -236,11 +239,11 @@ def _is_software(name: str) -> bool:
     return name.startswith("software.") or name in ("framework", "operating_system")
 
 
-def _create(logs: Sequence[_Log], asked: TrainingLogsRequest, content: str) -> Session:
+def _create(logs: Sequence[_Log], request: TrainingLogsRequest, content: str) -> Session:
     trials = [log.run.trial for log in logs]
     primary = {benchmark: _primary(logs, benchmark) for benchmark in {t.benchmark for t in trials}}
     return create(
-        asked.runs_dir, trials, content=content, primary_metric=primary, command_line=asked.command_line
+        request.runs_dir, trials, content=content, primary_metric=primary, command_line=request.command_line
     )
 
 

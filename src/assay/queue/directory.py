@@ -50,18 +50,18 @@ class QueueDirectory:
     def add(self, request: QueueRequest) -> str:
         """Put a request at the end; returns its id. Raises BusyError if too many wait."""
         known = self.all()
-        waiting = sum(one.state in ("waiting", "interrupted") for one in known)
+        waiting = sum(queued.state in ("waiting", "interrupted") for queued in known)
         if waiting >= MOST_WAITING:
             raise BusyError(f"{waiting} runs wait already; stop one of them, or wait")
-        at = datetime.fromtimestamp(request.created_at, UTC)
-        name = f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-        made = self.path / f".{name}.new"
-        make_directory(made)
-        write_atomic(made / "request.json", to_json(request).encode())
+        created = datetime.fromtimestamp(request.created_at, UTC)
+        name = f"{created:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
+        unfinished = self.path / f".{name}.new"
+        make_directory(unfinished)
+        write_atomic(unfinished / "request.json", to_json(request).encode())
         with writing(self.path):
-            made.rename(self.path / name)
+            unfinished.rename(self.path / name)
             sync(self.path)
-        self._remove([one.id for one in known if one.outcome is not None][:-MOST_ENDED])
+        self._remove([queued.id for queued in known if queued.outcome is not None][:-MOST_ENDED])
         return name
 
     def all(self) -> list[QueuedRun]:
@@ -69,7 +69,7 @@ class QueueDirectory:
         if not self.path.is_dir():
             return []
         names = sorted(path.name for path in self.path.iterdir() if _ID.fullmatch(path.name))
-        return [one for name in names if (one := self._unless_removed(name)) is not None]
+        return [queued for name in names if (queued := self._unless_removed(name)) is not None]
 
     def _unless_removed(self, name: str) -> QueuedRun | None:
         try:
@@ -108,7 +108,7 @@ class QueueDirectory:
 
     def next(self) -> QueuedRun | None:
         """The oldest request that has not ended; it may be running."""
-        return next((one for one in self.all() if one.outcome is None), None)
+        return next((queued for queued in self.all() if queued.outcome is None), None)
 
     def worker(self) -> AbstractContextManager[None]:
         """Hold the right to take requests. Raises BusyError if another process does."""
@@ -124,9 +124,9 @@ class QueueDirectory:
         """Hold a request while it runs. Raises BusyError if another process does."""
         return locked(self.place(name) / "lock", f"run {name} of the queue", wait_s=LOCK_WAIT_S)
 
-    def note_start(self, name: str, at: float) -> None:
+    def note_start(self, name: str, time_s: float) -> None:
         """Record that its process starts."""
-        append(self.place(name) / "starts", f"{at:.3f}\n".encode())
+        append(self.place(name) / "starts", f"{time_s:.3f}\n".encode())
 
     def note_session(self, name: str, session: str) -> None:
         """Record which session it works on."""

@@ -139,58 +139,58 @@ def check_readers(metrics: Mapping[str, CommandMetric]) -> None:
             raise ValueError(f"{name}: found unit {metric.unit!r}; the reader {metric.reader} reports {unit}")
 
 
-def metrics_of(asked: Mapping[str, CommandMetric]) -> tuple[Metric, ...]:
+def metrics_of(metrics: Mapping[str, CommandMetric]) -> tuple[Metric, ...]:
     """The metrics as the suite describes them, in base units."""
     return tuple(
-        Metric(name, factor(metric.unit)[1], metric.better, metric.about) for name, metric in asked.items()
+        Metric(name, factor(metric.unit)[1], metric.better, metric.about) for name, metric in metrics.items()
     )
 
 
-def read(logs: Mapping[str, Path], asked: Mapping[str, CommandMetric]) -> Reading:
+def read(logs: Mapping[str, Path], metrics: Mapping[str, CommandMetric]) -> Reading:
     """What rank 0 printed. A metric that is missing is a problem."""
     if _LOG not in logs:
         return Reading(problems=(f"{_LOG} does not exist: the program printed nothing",))
     log = logs[_LOG]
-    found = LogFigures()
+    printed = LogFigures()
     matched: set[str] = set()  # these metrics have a line; if no figure, a problem that says why
-    patterns = {m: compiled(one.pattern) for m, one in asked.items() if one.pattern is not None}
+    patterns = {m: compiled(metric.pattern) for m, metric in metrics.items() if metric.pattern is not None}
     if patterns:
-        matched |= printed_figures.by_patterns(log, patterns, {m: asked[m].unit for m in patterns}, found)
-    if keys := _units(asked, "mllog"):
-        matched |= printed_figures.by_keys(log, keys, found)
-    rules = _units(asked, "mlperf")
-    training = printed_figures.by_rules(log, rules, found) if rules else None
-    if of_cnn := _units(asked, "tf_cnn_benchmarks"):
-        printed_figures.by_tf_cnn_benchmarks(log, of_cnn, found)
-    for program in dict.fromkeys(metric.reader for metric in asked.values()):
+        matched |= printed_figures.by_patterns(log, patterns, {m: metrics[m].unit for m in patterns}, printed)
+    if keys := _units(metrics, "mllog"):
+        matched |= printed_figures.by_keys(log, keys, printed)
+    rules = _units(metrics, "mlperf")
+    training = printed_figures.by_rules(log, rules, printed) if rules else None
+    if of_cnn := _units(metrics, "tf_cnn_benchmarks"):
+        printed_figures.by_tf_cnn_benchmarks(log, of_cnn, printed)
+    for program in dict.fromkeys(metric.reader for metric in metrics.values()):
         if program is not None and program not in _OWN:
-            printed_figures.by_tool(log, TOOLS[program], _units(asked, program), found)
-    figures = {m: [figure for figure in found.figures if figure.metric == m] for m in asked}
-    cut = _cut(found.cut)
+            printed_figures.by_tool(log, TOOLS[program], _units(metrics, program), printed)
+    figures = {m: [figure for figure in printed.figures if figure.metric == m] for m in metrics}
+    cut = _cut(printed.cut)
     missing = [
-        f"no figure for {m}: {_searched(asked[m])}{cut}"
+        f"no figure for {m}: {_searched(metrics[m])}{cut}"
         for m in figures
         if not figures[m] and m not in matched
     ]
     return Reading(
-        measurements=tuple(x for m, all_of in figures.items() for x in _picked(asked[m], all_of, _LOG)),
-        series=tuple(x for m, all_of in figures.items() for x in _series(asked[m], all_of)),
-        facts=found.facts,
-        problems=(*few(found.problems), *missing),
-        skipped_lines=found.skipped,
-        cut_lines=found.cut,
+        measurements=tuple(x for m, all_of in figures.items() for x in _picked(metrics[m], all_of, _LOG)),
+        series=tuple(x for m, all_of in figures.items() for x in _series(metrics[m], all_of)),
+        facts=printed.facts,
+        problems=(*few(printed.problems), *missing),
+        skipped_lines=printed.skipped,
+        cut_lines=printed.cut,
         training=training,
     )
 
 
-def _units(asked: Mapping[str, CommandMetric], reader: str) -> dict[str, str]:
-    return {name: one.unit for name, one in asked.items() if one.reader == reader}
+def _units(metrics: Mapping[str, CommandMetric], reader: str) -> dict[str, str]:
+    return {name: metric.unit for name, metric in metrics.items() if metric.reader == reader}
 
 
-def _searched(asked: CommandMetric) -> str:
-    if asked.pattern is not None:
-        return f"no line of rank 0 matches {asked.pattern!r}"
-    if asked.reader != "mllog":
+def _searched(metric: CommandMetric) -> str:
+    if metric.pattern is not None:
+        return f"no line of rank 0 matches {metric.pattern!r}"
+    if metric.reader != "mllog":
         return "the log of rank 0 doesn't report it"
     return "no MLPerf log line of rank 0 has this key"
 
@@ -201,21 +201,21 @@ def _cut(lines: int) -> str:
     return f"; {lines} {what} longer than {LONGEST_LINE} bytes and {were} searched that far" if lines else ""
 
 
-def _picked(asked: CommandMetric, figures: Sequence[LogFigure], file: str) -> Iterator[Measurement]:
+def _picked(metric: CommandMetric, figures: Sequence[LogFigure], file: str) -> Iterator[Measurement]:
     """One measurement for each set of labels, with the line of the figure, or of the last one averaged."""
-    scale, unit = factor(asked.unit)
+    scale, unit = factor(metric.unit)
     by_labels: dict[str, list[LogFigure]] = defaultdict(list)
     for figure in figures:
         by_labels[repr(sorted(figure.labels.items()))].append(figure)
     for alike in by_labels.values():
-        value = _PICKS[asked.pick]([figure.value for figure in alike])
+        value = _PICKS[metric.pick]([figure.value for figure in alike])
         line = next((figure.line for figure in reversed(alike) if figure.value == value), alike[-1].line)
         yield Measurement(alike[-1].metric, value * scale, unit, alike[-1].labels, file, line)
 
 
-def _series(asked: CommandMetric, figures: Sequence[LogFigure]) -> Iterator[Series]:
+def _series(metric: CommandMetric, figures: Sequence[LogFigure]) -> Iterator[Series]:
     """All figures that state the step or epoch at which they were printed."""
-    scale, unit = factor(asked.unit)
+    scale, unit = factor(metric.unit)
     for axis in printed_figures.STEPS:
         placed = [(figure.at[axis], figure.value * scale) for figure in figures if axis in figure.at]
         if placed:

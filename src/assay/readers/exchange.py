@@ -60,10 +60,10 @@ def used_between_ranks(logs: Mapping[str, Path]) -> Transports:
 
 def transport_facts(used: Transports, mode: str) -> dict[str, Scalar]:
     """NCCL's configured mode, its number of links by transport, its network, and its version."""
-    found: dict[str, Scalar] = {"nccl_mode": mode}
-    found |= {f"nccl_links.{kind}": links for kind, links in sorted(used.kinds.items())}
+    facts: dict[str, Scalar] = {"nccl_mode": mode}
+    facts |= {f"nccl_links.{kind}": links for kind, links in sorted(used.kinds.items())}
     named = {"nccl_network": used.network, "nccl_version": used.version}
-    return found | {name: value for name, value in named.items() if value}
+    return facts | {name: value for name, value in named.items() if value}
 
 
 def links(used: Transports, hosts: Mapping[int, str]) -> tuple[Links, ...]:
@@ -77,13 +77,13 @@ def links(used: Transports, hosts: Mapping[int, str]) -> tuple[Links, ...]:
     ranks = {rank for link in used.links for rank in link}
     few = len(ranks) <= MOST_RANKS
     places = {rank: f"{rank} {nodes.get(rank, '?')}" if few else nodes.get(rank, "?") for rank in ranks}
-    found: dict[tuple[str, str, str], tuple[int, int]] = {}
-    for (sender, receiver), told in used.links.items():
+    totals: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for (sender, receiver), by_transport in used.links.items():
         of_kind: Counter[str] = Counter()
-        for via, channels in told.items():
+        for via, channels in by_transport.items():
             of_kind[kind_of(via)] += channels
         for kind, channels in of_kind.items():
             key = places[sender], places[receiver], kind
-            pairs, before = found.get(key, (0, 0))
-            found[key] = pairs + 1, before + channels
-    return tuple(Links(*key, pairs, channels) for key, (pairs, channels) in found.items())
+            pairs, before = totals.get(key, (0, 0))
+            totals[key] = pairs + 1, before + channels
+    return tuple(Links(*key, pairs, channels) for key, (pairs, channels) in totals.items())

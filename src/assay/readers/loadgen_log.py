@@ -68,13 +68,13 @@ def metrics_of(params: LoadgenLogParams) -> tuple[Metric, ...]:
 
 
 def _read(logs: Mapping[str, Path], params: LoadgenLogParams) -> Reading:
-    found = run_of(logs)
-    if found.problem:
-        return Reading(problems=(found.problem,))
-    stated = {key: said.value for key, said in found.stated.items() if key.startswith("effective_")}
-    facts = {"scenario": found.scenario, "mode": found.mode, "validity": found.validity}
+    run = run_of(logs)
+    if run.problem:
+        return Reading(problems=(run.problem,))
+    stated = {key: entry.value for key, entry in run.stated.items() if key.startswith("effective_")}
+    facts = {"scenario": run.scenario, "mode": run.mode, "validity": run.validity}
     unknown = {} if params.benchmark else {OPERATION_UNKNOWN: "any model"}  # LoadGen does not know it
-    return Reading(measurements=found.figures, facts={**stated, **facts, **unknown})
+    return Reading(measurements=run.figures, facts={**stated, **facts, **unknown})
 
 
 LOADGEN = Reader(

@@ -92,5 +92,7 @@ def sample_flops(benchmark: str | None, round_: str | None) -> SampleFlops | Non
     known = [entry for entry in SAMPLE_FLOPS if entry.benchmark == benchmark]
     if round_ is None:
         return known[0] if len(known) == 1 else None
-    at = number(round_)
-    return next((entry for entry in known if at is not None and entry.first <= at <= entry.last), None)
+    version = number(round_)
+    return next(
+        (entry for entry in known if version is not None and entry.first <= version <= entry.last), None
+    )

@@ -35,49 +35,53 @@ def _read(logs: Mapping[str, Path], params: MlperfLogParams) -> Reading:
     [(name, path), *more] = logs.items()
     if more:
         return Reading(problems=(f"found {len(logs)} logs of one run; expected one result file",))
-    found = training_run(path, name=name, round_=params.round, benchmark=params.benchmark)
-    if found.status != "success":
-        return Reading(problems=(found.problem,), training=found)
+    training = training_run(path, name=name, round_=params.round, benchmark=params.benchmark)
+    if training.status != "success":
+        return Reading(problems=(training.problem,), training=training)
     return Reading(
-        measurements=_measurements(found, path),
-        series=_series(found),
-        facts={**_settings(found), "benchmark": found.benchmark, "round": found.round},
-        training=found,
+        measurements=_measurements(training, path),
+        series=_series(training),
+        facts={**_settings(training), "benchmark": training.benchmark, "round": training.round},
+        training=training,
     )
 
 
-def _settings(found: TrainingRun) -> dict[str, Scalar]:
+def _settings(training: TrainingRun) -> dict[str, Scalar]:
     """What the log states; train_samples only if it is the size of a data set, and then as that size."""
-    stated = {name: value for name, value in found.hyperparameters.items() if name != "train_samples"}
-    return stated if found.data_set_samples is None else {**stated, "train_samples": found.data_set_samples}
+    stated = {name: value for name, value in training.hyperparameters.items() if name != "train_samples"}
+    return (
+        stated
+        if training.data_set_samples is None
+        else {**stated, "train_samples": training.data_set_samples}
+    )
 
 
-def _measurements(found: TrainingRun, path: Path) -> tuple[Measurement, ...]:
+def _measurements(training: TrainingRun, path: Path) -> tuple[Measurement, ...]:
     """Each figure with the line that completes it: run_stop or the last evaluation."""
     lines = {
         event.key: event.line for event in EventReader(path) if event.key in ("run_stop", "eval_accuracy")
     }
     stop, evaluation = lines["run_stop"], lines.get("eval_accuracy", lines["run_stop"])
-    per_epoch = found.minutes_per_epoch
+    per_epoch = training.minutes_per_epoch
     figures = (
         (TIME_PER_EPOCH, None if per_epoch is None else per_epoch * 60, stop),
-        (THROUGHPUT, found.samples_per_s, stop),
-        (TIME_TO_TRAIN, None if found.minutes is None else found.minutes * 60, stop),
-        (EPOCHS, found.epochs, evaluation),
+        (THROUGHPUT, training.samples_per_s, stop),
+        (TIME_TO_TRAIN, None if training.minutes is None else training.minutes * 60, stop),
+        (EPOCHS, training.epochs, evaluation),
     )
     return tuple(
-        Measurement(metric.name, value, metric.unit, {}, found.file, line)
+        Measurement(metric.name, value, metric.unit, {}, training.file, line)
         for metric, value, line in figures
         if value is not None
     )
 
 
-def _series(found: TrainingRun) -> tuple[Series, ...]:
+def _series(training: TrainingRun) -> tuple[Series, ...]:
     """Evaluations by epoch, or by sample if the log counts samples."""
-    if not found.evaluations:
+    if not training.evaluations:
         return ()
-    x, y = zip(*found.evaluations, strict=True)
-    return (Series("eval_accuracy", "", "samples" if found.epochs is None else "epoch", x, y),)
+    x, y = zip(*training.evaluations, strict=True)
+    return (Series("eval_accuracy", "", "samples" if training.epochs is None else "epoch", x, y),)
 
 
 MLPERF = Reader(

@@ -54,18 +54,21 @@ class NumbersParams(Params):
     )
 
 
-def direction(metric: str, said: Mapping[str, Better]) -> Better | None:
+def direction(metric: str, stated: Mapping[str, Better]) -> Better | None:
     """Which direction is better: from the sheet, otherwise from the name; None if neither says."""
-    return said.get(metric) or next((better for name, better, _ in _KNOWN if name == metric), None)
+    return stated.get(metric) or next((better for name, better, _ in _KNOWN if name == metric), None)
 
 
 def _metrics(params: NumbersParams) -> tuple[Metric, ...]:
     """Metrics with a direction; each figure carries its unit."""
     known = {name: (better, scales) for name, better, scales in _KNOWN}
-    told = {name: (better, known.get(name, ("", True))[1]) for name, better in params.better.items()}
+    stated = {name: (better, known.get(name, ("", True))[1]) for name, better in params.better.items()}
     return tuple(
         Metric(name, "", better, "as in the spreadsheet", scales)
-        for name, (better, scales) in {**told, **{n: at for n, at in known.items() if n not in told}}.items()
+        for name, (better, scales) in {
+            **stated,
+            **{n: entry for n, entry in known.items() if n not in stated},
+        }.items()
     )
 
 

@@ -197,20 +197,20 @@ class _Job:
         x, units = finite(event.metadata[axis]), event.metadata.get("units")
         if isinstance(units, dict):
             self._units |= {name: unit for name, unit in units.items() if isinstance(unit, str)}
-        for name, given in event.value.items():
-            y = finite(given)
+        for name, raw in event.value.items():
+            y = finite(raw)
             if x is None or y is None:
                 where = event.metadata[axis]
-                self._problems.append(f"{line}: {name} at {axis} {where!r} is {given!r}, not a finite number")
+                self._problems.append(f"{line}: {name} at {axis} {where!r} is {raw!r}, not a finite number")
             else:
                 self._points[name, axis].append((x, y))
 
     def _confuse(self, line: _Line) -> None:
         """A later evaluation's matrix replaces an earlier one's."""
-        found = _confusion(line.event.metadata.get("classes"), line.event.value)
-        if found is None:
+        matrix = _confusion(line.event.metadata.get("classes"), line.event.value)
+        if matrix is None:
             self._problems.append(f"{line}: {CONFUSION_KEY} is not a square of counts with one class per row")
-        self._confusion = found
+        self._confusion = matrix
 
     def _series(self) -> Iterable[Series]:
         for (name, axis), points in self._points.items():

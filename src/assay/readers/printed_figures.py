@@ -43,7 +43,7 @@ STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 
 def by_patterns(
-    path: Path, patterns: Mapping[str, Pattern], units: Mapping[str, str], found: LogFigures
+    path: Path, patterns: Mapping[str, Pattern], units: Mapping[str, str], log: LogFigures
 ) -> set[str]:
     """Every match of each metric's pattern in each line; returns the metrics with a match, number or not.
 
@@ -54,19 +54,19 @@ def by_patterns(
     units  metric → unit of its figures
     """
     matched: set[str] = set()
-    for line, text in lines(path, found, kind=Log):
+    for line, text in lines(path, log, kind=Log):
         for metric, pattern in patterns.items():
             for match in pattern.matches(text):
                 matched.add(metric)
-                found.more(f"{path.name}:{line}")
+                log.more(f"{path.name}:{line}")
                 problem = _no_figure(pattern, match, units[metric])
                 if problem:
-                    found.problems.append(f"{path.name}:{line}: {metric}: {problem}")
+                    log.problems.append(f"{path.name}:{line}: {metric}: {problem}")
                 else:
                     groups = dict(match.groups)
                     value = float(groups.pop(VALUE) or "")
-                    at = {axis: float(groups.pop(axis) or "") for axis in STEPS if axis in groups}
-                    found.figures.append(LogFigure(metric, value, groups, at, line))
+                    position = {axis: float(groups.pop(axis) or "") for axis in STEPS if axis in groups}
+                    log.figures.append(LogFigure(metric, value, groups, position, line))
     return matched
 
 
@@ -81,7 +81,7 @@ def _no_figure(pattern: Pattern, match: Match, unit: str) -> str:
     return ""
 
 
-def by_keys(path: Path, units: Mapping[str, str], found: LogFigures) -> set[str]:
+def by_keys(path: Path, units: Mapping[str, str], log: LogFigures) -> set[str]:
     """The value of every MLPerf log line whose key is a metric's name, in the metric's unit.
 
     Returns the metrics that have such a line, with a usable value or not.
@@ -96,23 +96,23 @@ def by_keys(path: Path, units: Mapping[str, str], found: LogFigures) -> set[str]
         matched.add(event.key)
         unit, value = str(event.metadata.get("unit", units[event.key])), finite(event.value)
         where = f"{path.name}:{event.line}: {event.key}"
-        found.more(where)
+        log.more(where)
         if value is None:
-            found.problems.append(f"{where}: {event.value!r} is not a finite number")
+            log.problems.append(f"{where}: {event.value!r} is not a finite number")
             continue
         try:
             value = convert(value, unit, units[event.key])
         except ValueError:
-            found.problems.append(f"{where} is in {unit!r}, expected {units[event.key]!r}")
+            log.problems.append(f"{where} is in {unit!r}, expected {units[event.key]!r}")
             continue
-        found.figures.append(
+        log.figures.append(
             LogFigure(event.key, value, _labels(event.metadata), _place(event.metadata), event.line)
         )
-    found.skipped += reader.skipped
+    log.skipped += reader.skipped
     return matched
 
 
-def by_rules(path: Path, units: Mapping[str, str], found: LogFigures) -> TrainingRun:
+def by_rules(path: Path, units: Mapping[str, str], log: LogFigures) -> TrainingRun:
     """A training that follows MLPerf's rules: the requested metrics of `TRAINING`, in the requested units.
 
     A training that did not succeed is a problem.
@@ -121,61 +121,63 @@ def by_rules(path: Path, units: Mapping[str, str], found: LogFigures) -> Trainin
 
     training = training_run(path)
     if training.status != "success":
-        found.problems.append(f"{path.name}: the training is {training.status}: {training.problem}")
+        log.problems.append(f"{path.name}: the training is {training.status}: {training.problem}")
         return training
     stops = [event.line for event in EventReader(path) if event.key == "run_stop"]
     for metric, unit in units.items():
-        own_unit, of = TRAINING[metric]
-        value = of(training)
+        own_unit, figure_of = TRAINING[metric]
+        value = figure_of(training)
         if value is not None:
-            found.figures.append(LogFigure(metric, convert(value, own_unit, unit), {}, {}, stops[-1]))
+            log.figures.append(LogFigure(metric, convert(value, own_unit, unit), {}, {}, stops[-1]))
     return training
 
 
-def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], found: LogFigures) -> None:
+def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], log: LogFigures) -> None:
     """The requested metrics of `CNN`, in the requested units. A run without a result is a problem."""
     from assay.logs.tf_cnn_benchmarks import cnn_run
 
     run = cnn_run(path)
-    found.facts.update(run.facts)
-    found.skipped += run.skipped
-    found.cut += run.cut
+    log.facts.update(run.facts)
+    log.skipped += run.skipped
+    log.cut += run.cut
     if run.problem:
-        found.problems.append(f"{path.name}: {run.problem}")
+        log.problems.append(f"{path.name}: {run.problem}")
         return
     for metric, unit in units.items():
-        own_unit, of = CNN[metric]
+        own_unit, figure_of = CNN[metric]
         if metric == TOTAL:
-            printed: list[tuple[float | None, int, dict[Axis, float]]] = [(v, at, {}) for v, at in run.totals]
+            printed: list[tuple[float | None, int, dict[Axis, float]]] = [
+                (v, line, {}) for v, line in run.totals
+            ]
         else:
-            printed = [(of(step), step.line, {"step": float(step.step)}) for step in run.steps]
-        found.figures += [
+            printed = [(figure_of(step), step.line, {"step": float(step.step)}) for step in run.steps]
+        log.figures += [
             LogFigure(metric, convert(value, own_unit, unit), {}, place, line)
             for value, line, place in printed
             if value is not None
         ]
 
 
-def by_tool(path: Path, tool: Tool, units: Mapping[str, str], found: LogFigures) -> None:
+def by_tool(path: Path, tool: Tool, units: Mapping[str, str], log: LogFigures) -> None:
     """The requested figures of a tool, in the requested units. A failure is a problem."""
     run = read_log(tool.name, path)
-    found.facts.update(run.facts)
-    found.skipped += run.skipped
-    found.cut += run.cut
+    log.facts.update(run.facts)
+    log.skipped += run.skipped
+    log.cut += run.cut
     if run.problems:
-        found.problems += [f"{path.name}: {problem}" for problem in run.problems]
+        log.problems += [f"{path.name}: {problem}" for problem in run.problems]
         return
     for figure in run.figures:
         if figure.metric not in units:
             continue
-        asked = units[figure.metric]
+        unit = units[figure.metric]
         try:
-            value = convert(figure.value, figure.unit, asked)
+            value = convert(figure.value, figure.unit, unit)
         except ValueError:
             where = f"{path.name}:{figure.line}: {figure.metric}"
-            found.problems.append(f"{where} is in {figure.unit!r}, expected {asked!r}")
+            log.problems.append(f"{where} is in {figure.unit!r}, expected {unit!r}")
             continue
-        found.figures.append(replace(figure, value=value, unit=asked))
+        log.figures.append(replace(figure, value=value, unit=unit))
 
 
 def _labels(metadata: Mapping[str, Any]) -> dict[str, Scalar]:

@@ -59,7 +59,7 @@ def reported_reader(
         tool,
         params,
         metrics,
-        read=lambda logs, asked: _read(logs, TOOLS[tool], report, metrics(asked)[0], label),
+        read=lambda logs, own: _read(logs, TOOLS[tool], report, metrics(own)[0], label),
         version=version,
     )
 
@@ -83,22 +83,22 @@ def _read(
     except InputError as error:
         return replace(stated, problems=(*stated.problems, str(error)))
     counted = _counted(every)
-    problems = [f"{one}{why}" for one in counted for why in one.found.problems]
+    problems = [f"{parsed}{why}" for parsed in counted for why in parsed.found.problems]
     measured: list[Measurement] = []
-    for one in counted:
+    for parsed in counted:
         try:
-            measured += _measured(one, tool, label)
+            measured += _measured(parsed, tool, label)
         except ValueError as error:
-            problems.append(f"{one}{error}")
+            problems.append(f"{parsed}{error}")
     if not problems and not stated.problems and metric.name not in {m.metric for m in measured}:
         problems.append(f"no report has a figure for {metric.name}")
     return replace(
         stated,
         measurements=() if problems else tuple(measured),
-        facts={**_agreed([one.found for one in every]), **stated.facts},
+        facts={**_agreed([parsed.found for parsed in every]), **stated.facts},
         problems=(*stated.problems, *payload_log.few(problems)),
-        skipped_lines=stated.skipped_lines + sum(one.found.skipped for one in counted),
-        cut_lines=sum(one.found.cut for one in counted),
+        skipped_lines=stated.skipped_lines + sum(parsed.found.skipped for parsed in counted),
+        cut_lines=sum(parsed.found.cut for parsed in counted),
     )
 
 
@@ -108,32 +108,34 @@ def _counted(every: Sequence[_ParsedReport]) -> list[_ParsedReport]:
     The last of them if several have as many.
     """
     best: dict[str, _ParsedReport] = {}
-    for one in every:
-        key = repr(sorted(one.report.labels.items()))
-        if key not in best or len(one.found.figures) >= len(best[key].found.figures):
-            best[key] = one
+    for parsed in every:
+        key = repr(sorted(parsed.report.labels.items()))
+        if key not in best or len(parsed.found.figures) >= len(best[key].found.figures):
+            best[key] = parsed
     return [*best.values()]
 
 
-def _measured(one: _ParsedReport, tool: Tool, label: Label) -> list[Measurement]:
+def _measured(parsed: _ParsedReport, tool: Tool, label: Label) -> list[Measurement]:
     """Raise ValueError if a metric has two figures for the same labels."""
     alike: dict[tuple[str, str], list[LogFigure]] = defaultdict(list)
-    for figure in one.found.figures:
+    for figure in parsed.found.figures:
         alike[figure.metric, repr(sorted(figure.labels.items()))].append(figure)
     measured = []
     for figures in alike.values():
         figure = picked(tool, figures)
         scale, unit = factor(figure.unit)
-        labels = label(one.report.labels, figure.labels)
-        measured.append(Measurement(figure.metric, figure.value * scale, unit, labels, one.file, figure.line))
+        labels = label(parsed.report.labels, figure.labels)
+        measured.append(
+            Measurement(figure.metric, figure.value * scale, unit, labels, parsed.file, figure.line)
+        )
     return measured
 
 
-def _agreed(found: Sequence[LogFigures]) -> dict[str, Scalar]:
+def _agreed(logs: Sequence[LogFigures]) -> dict[str, Scalar]:
     """Facts on which all reports that state them agree."""
     facts: dict[str, Scalar] = {}
-    for name in dict.fromkeys(name for of in found for name in of.facts):
-        values = {of.facts[name] for of in found if name in of.facts}
+    for name in dict.fromkeys(name for log in logs for name in log.facts):
+        values = {log.facts[name] for log in logs if name in log.facts}
         if len(values) == 1:
             facts[name] = values.pop()
     return facts

@@ -38,7 +38,7 @@ def staged(logs: Mapping[str, Path]) -> tuple[tuple[Measurement, ...], dict[str,
         return (), {}
     slowest = max(nodes, key=lambda name: nodes[name]["seconds"])
     seconds = nodes[slowest]["seconds"]
-    copied = sum(of["copied_bytes"] for of in nodes.values())
+    copied = sum(figures["copied_bytes"] for figures in nodes.values())
     values = {TIME: seconds, BYTES: copied}
     facts: dict[str, Scalar] = {
         "staging.files": int(nodes[slowest]["files"]),
@@ -47,7 +47,9 @@ def staged(logs: Mapping[str, Path]) -> tuple[tuple[Measurement, ...], dict[str,
     }
     if copied > 0 and seconds > 0:  # no metric: a run that found all of it in place would seem to lack one
         facts["staging.bytes_per_s"] = copied / seconds
-    return tuple(Measurement(of.name, value, of.unit, {}, slowest, 1) for of, value in values.items()), facts
+    return tuple(
+        Measurement(metric.name, value, metric.unit, {}, slowest, 1) for metric, value in values.items()
+    ), facts
 
 
 def _figures(path: Path) -> dict[str, float]:
@@ -55,10 +57,10 @@ def _figures(path: Path) -> dict[str, float]:
     names = ("files", "present_files", "copied_bytes", "seconds")
     try:
         stated: Any = json.loads(lines[-1])
-        found = {name: finite(stated[name]) for name in names}
+        numbers = {name: finite(stated[name]) for name in names}
     except (ValueError, LookupError, TypeError, RecursionError):
-        found = {}
-    figures = {name: value for name, value in found.items() if value is not None and value >= 0}
+        numbers = {}
+    figures = {name: value for name, value in numbers.items() if value is not None and value >= 0}
     if len(figures) < len(names):
         raise InputError(f"{path.name}: does not end with the figures of the staging")
     return figures

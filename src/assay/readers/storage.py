@@ -59,8 +59,8 @@ class _Phase:
         """The figure of each client that has it, in base units."""
         return [
             figure.value * factor(figure.unit)[0]
-            for found in self.clients.values()
-            for figure in found.figures
+            for log in self.clients.values()
+            for figure in log.figures
             if figure.metric == metric and labels.items() <= figure.labels.items()
         ]
 
@@ -84,11 +84,11 @@ def _read(logs: Mapping[str, Path]) -> Reading:
     for name, phase in phases.items():
         if isinstance(size, int) and len(phase.clients) != size:
             problems.append(f"{name}: {len(phase.clients)} of {size} clients have a report")
-    measured = [one for name, phase in phases.items() for one in _of_phase(name, phase)]
+    measured = [measurement for name, phase in phases.items() for measurement in _of_phase(name, phase)]
     measured += _of_listing(listed)
     if not measured and not problems and not stated.problems:
         problems.append("no phase has a figure")
-    facts = next((found.facts for phase in phases.values() for found in phase.clients.values()), {})
+    facts = next((log.facts for phase in phases.values() for log in phase.clients.values()), {})
     version = {key: value for key, value in facts.items() if key == "fio_version"}
     failed = (*stated.problems, *payload_log.few(problems))
     return replace(
@@ -104,25 +104,25 @@ def _phases(logs: Mapping[str, Path]) -> tuple[dict[str, _Phase], list[str]]:
     problems: list[str] = []
     for name, path in logs.items():
         for report in reports(path):
-            phase, client = str(report.labels.get("phase")), report.labels.get("client")
-            found = fio.report(report.text)
-            problems += [f"{name}: {phase}: {why}" for why in found.problems]
-            short = _too_short(found)
-            if phase.startswith("file-") and short:
-                problems.append(f"{name}: {phase} took {short}, too short for fio's clock; raise files")
-            elif isinstance(client, int) and found.figures:
-                of = phases[phase]
-                of.clients[client] = found
-                if not of.file or client == 0:
-                    of.file, of.line = name, found.figures[0].line
+            phase_name, client = str(report.labels.get("phase")), report.labels.get("client")
+            log = fio.report(report.text)
+            problems += [f"{name}: {phase_name}: {why}" for why in log.problems]
+            short = _too_short(log)
+            if phase_name.startswith("file-") and short:
+                problems.append(f"{name}: {phase_name} took {short}, too short for fio's clock; raise files")
+            elif isinstance(client, int) and log.figures:
+                phase = phases[phase_name]
+                phase.clients[client] = log
+                if not phase.file or client == 0:
+                    phase.file, phase.line = name, log.figures[0].line
     return dict(phases), problems
 
 
-def _too_short(found: LogFigures) -> str:
+def _too_short(log: LogFigures) -> str:
     """How long a job took, if that is too short to be timed; fio reports nothing of one below 1 ms."""
-    took = [figure.value for figure in found.figures if figure.metric == "run_time"]
-    if found.problems and not took:
-        return "less than 1 ms" if "read or wrote anything" in found.problems[0] else ""
+    took = [figure.value for figure in log.figures if figure.metric == "run_time"]
+    if log.problems and not took:
+        return "less than 1 ms" if "read or wrote anything" in log.problems[0] else ""
     return f"{took[0]:g} ms" if took and took[0] < 1000 * _SHORTEST_S else ""
 
 
@@ -170,20 +170,20 @@ class _Listing:
 
 
 def _listings(logs: Mapping[str, Path]) -> list[_Listing]:
-    found = []
+    listings = []
     for name, path in logs.items():
         for event in EventReader(path):
             if event.key != "listing":
                 continue
             seconds, entries = number(event.value), event.metadata.get("entries")
             if seconds is not None and seconds > 0 and isinstance(entries, int):
-                found.append(_Listing(seconds, entries, name, event.line))
-    return found
+                listings.append(_Listing(seconds, entries, name, event.line))
+    return listings
 
 
 def _of_listing(listed: Sequence[_Listing]) -> Iterator[Measurement]:
     if listed:
-        rate = sum(one.entries / one.seconds for one in listed)
+        rate = sum(listing.entries / listing.seconds for listing in listed)
         first = listed[0]
         yield Measurement(
             "file_rate", rate, _UNITS["file_rate"], {"operation": "list"}, first.file, first.line

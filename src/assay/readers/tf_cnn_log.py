@@ -35,28 +35,28 @@ def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
     [(name, path), *more] = logs.items()
     if more:
         return Reading(problems=(f"found {len(logs)} logs of one run; expected one",))
-    found = cnn_run(path)
-    facts = found.facts if "model" in found.facts else {**found.facts, OPERATION_UNKNOWN: "any model"}
-    problem = found.problem or _several_runs(found)
+    run = cnn_run(path)
+    facts = run.facts if "model" in run.facts else {**run.facts, OPERATION_UNKNOWN: "any model"}
+    problem = run.problem or _several_runs(run)
     if problem:
         return Reading(
             facts=facts,
             problems=(f"{name}: {problem}",),
-            skipped_lines=found.skipped,
-            cut_lines=found.cut,
+            skipped_lines=run.skipped,
+            cut_lines=run.cut,
         )
     return Reading(
-        measurements=tuple(_measurements(found, name)),
-        series=tuple(_series(found)),
+        measurements=tuple(_measurements(run, name)),
+        series=tuple(_series(run)),
         facts=facts,
-        skipped_lines=found.skipped,
-        cut_lines=found.cut,
+        skipped_lines=run.skipped,
+        cut_lines=run.cut,
     )
 
 
-def _several_runs(found: CnnRun) -> str:
+def _several_runs(run: CnnRun) -> str:
     """Processes that share a log state nearly the same total; other totals are from other runs."""
-    totals = [total for total, _ in found.totals]
+    totals = [total for total, _ in run.totals]
     if max(totals) <= min(totals) * (1 + SAME_RUN):
         return ""
     return (
@@ -65,22 +65,24 @@ def _several_runs(found: CnnRun) -> str:
     )
 
 
-def _measurements(found: CnnRun, file: str) -> Iterator[Measurement]:
+def _measurements(run: CnnRun, file: str) -> Iterator[Measurement]:
     """The total of the slowest process, and what the last step's line says."""
-    total, line = min(found.totals)
+    total, line = min(run.totals)
     yield Measurement(THROUGHPUT.name, total, THROUGHPUT.unit, {}, file, line)
-    if not found.steps:
+    if not run.steps:
         return
-    last = found.steps[-1]
-    said = ((WORKER, last.images_per_s), (JITTER, last.jitter_per_s), (LOSS, last.loss))
-    for metric, value in said:
+    last = run.steps[-1]
+    figures = ((WORKER, last.images_per_s), (JITTER, last.jitter_per_s), (LOSS, last.loss))
+    for metric, value in figures:
         if value is not None:
             yield Measurement(metric.name, value, metric.unit, {}, file, last.line)
 
 
-def _series(found: CnnRun) -> Iterator[Series]:
+def _series(run: CnnRun) -> Iterator[Series]:
     """By step, from the first process if several share the log: its steps increase."""
-    steps = [step for at, step in enumerate(found.steps) if all(step.step > s.step for s in found.steps[:at])]
+    steps = [
+        step for index, step in enumerate(run.steps) if all(step.step > s.step for s in run.steps[:index])
+    ]
     for metric, values in (
         (WORKER, [(step.step, step.images_per_s) for step in steps]),
         (LOSS, [(step.step, step.loss) for step in steps if step.loss is not None]),

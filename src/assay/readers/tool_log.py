@@ -52,21 +52,21 @@ def _read(logs: Mapping[str, Path], params: ToolLogParams) -> Reading:
     if more:
         return Reading(problems=(f"found {len(logs)} logs of one run; expected one",))
     tool = TOOLS[params.tool]
-    found = read_log(params.tool, path)
+    log = read_log(params.tool, path)
     alike: dict[tuple[str, str], list[LogFigure]] = defaultdict(list)
-    for figure in found.figures:
+    for figure in log.figures:
         alike[figure.metric, repr(sorted(figure.labels.items()))].append(figure)
-    problems = [f"{name}: {problem}" for problem in few(found.problems)]
+    problems = [f"{name}: {problem}" for problem in few(log.problems)]
     measured = []
     for figures in alike.values():
         try:
             measured.append(_measurement(picked(tool, figures), name))
         except ValueError as error:
             problems.append(f"{name}: {error}")
-    counted = Reading(facts=found.facts, skipped_lines=found.skipped, cut_lines=found.cut, notes=found.notes)
+    counted = Reading(facts=log.facts, skipped_lines=log.skipped, cut_lines=log.cut, notes=log.notes)
     if problems:
         return replace(counted, problems=tuple(problems))
-    series = tuple(one for figures in alike.values() for one in _series(figures))
+    series = tuple(curve for figures in alike.values() for curve in _series(figures))
     return replace(counted, measurements=tuple(measured), series=series)
 
 

@@ -100,7 +100,7 @@ def _no_result(training: TrainingRun, target: float | None) -> str:
     if training.status in ("invalid", "unfinished"):
         return training.problem
     reached = [quality for _, quality in training.evaluations]
-    told = (
+    progress = (
         f"evaluations reached {', '.join(f'{x:.4g}' for x in reached[-5:])}" if reached else "no evaluation"
     )
-    return f"target {target:g} was not reached: {training.status}, {told}"
+    return f"target {target:g} was not reached: {training.status}, {progress}"

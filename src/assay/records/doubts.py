@@ -65,8 +65,8 @@ class DoubtKind:
         Raises ValueError if the remedy does not contain such a phrase.
         """
         remedy = self.remedy.removesuffix(".")
-        for phrase, words in rewordings:
+        for phrase, replacement in rewordings:
             if phrase not in remedy:
                 raise ValueError(f"the remedy of {self.code} does not contain {phrase!r}")
-            remedy = remedy.replace(phrase, words)
+            remedy = remedy.replace(phrase, replacement)
         return Doubt(self.code, evidence, remedy)

@@ -100,7 +100,7 @@ def _others(place: Path, ours: Mapping[Path, bytes]) -> list[Problem]:
 def _descriptions(
     entries: Sequence[SubmissionEntry], folder: Path, submitter: str, problems: list[Problem]
 ) -> list[Description]:
-    found = []
+    descriptions = []
     for system in dict.fromkeys(entry.system for entry in entries):
         path = folder / "systems" / f"{system}.json"
         written: Any = {}
@@ -120,7 +120,7 @@ def _descriptions(
         fields = {name: known.get(name) for name in FIELDS} | {
             k: v for k, v in written.items() if v is not None
         }
-        found.append(
+        descriptions.append(
             Description(system, path, fields, {k: v for k, v in differing.items() if fields[k] is None})
         )
-    return found
+    return descriptions

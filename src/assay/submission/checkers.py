@@ -91,23 +91,24 @@ def check(folder: Path, round_: str) -> list[Finding]:
             cwd=Path(directory),
             timeout_s=TIMEOUT_S,
         )
-        said = f"{done.stdout}\n{done.stderr}"
-        if "PACKAGE CHECKER FOUND" not in said:
-            raise HostError(f"mlperf-logging's package checker gave up: {said.strip().splitlines()[-1:]}")
+        output = f"{done.stdout}\n{done.stderr}"
+        if "PACKAGE CHECKER FOUND" not in output:
+            raise HostError(f"mlperf-logging's package checker gave up: {output.strip().splitlines()[-1:]}")
         for scaling in copy.glob("results/*/*/scaling.json"):
             shutil.copyfile(scaling, folder / scaling.relative_to(copy))
-        return list(dict.fromkeys(_findings(said.replace(f"{copy}/", ""))))
+        return list(dict.fromkeys(_findings(output.replace(f"{copy}/", ""))))
 
 
-def _findings(said: str) -> Iterator[Finding]:
-    for kind, text in _SAID.findall(said):
+def _findings(output: str) -> Iterator[Finding]:
+    for kind, text in _SAID.findall(output):
         if _SAID_BY_US.search(text):
             continue
         remedy = next(
-            (_filled(found, words) for pattern, words in _REMEDIES if (found := pattern.search(text))), ""
+            (_filled(match, template) for pattern, template in _REMEDIES if (match := pattern.search(text))),
+            "",
         )
         yield Finding(kind == "ERROR", text, remedy)
 
 
-def _filled(found: re.Match[str], words: str) -> str:
-    return words.format(**found.groupdict())
+def _filled(match: re.Match[str], template: str) -> str:
+    return template.format(**match.groupdict())

@@ -79,15 +79,15 @@ _STACK: Final = MappingProxyType(
 
 def described(nodes: Sequence[Mapping[str, Scalar]]) -> dict[str, Any]:
     """The fields that can be filled from the tables of a run's nodes, except those in which nodes differ."""
-    asked: dict[str, Any] = {
+    by_field: dict[str, Any] = {
         "number_of_nodes": _number_of_nodes(nodes),
         "other_software_stack": _stack(nodes),
     }
     for field in FIELDS:
         answers = {_answer(field, node) for node in nodes}
         if len(answers) == 1 and (answer := answers.pop()) is not None:
-            asked[field] = answer
-    return {field: asked[field] for field in FIELDS if asked.get(field)}
+            by_field[field] = answer
+    return {field: by_field[field] for field in FIELDS if by_field.get(field)}
 
 
 def _number_of_nodes(nodes: Sequence[Mapping[str, Scalar]]) -> str | None:
@@ -96,12 +96,12 @@ def _number_of_nodes(nodes: Sequence[Mapping[str, Scalar]]) -> str | None:
 
 
 def _stack(nodes: Sequence[Mapping[str, Scalar]]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for fact, name in _STACK.items():
         values = {node.get(fact) for node in nodes}
         if len(values) == 1 and (value := values.pop()) is not None:
-            found.setdefault(name, str(value))
-    return found
+            versions.setdefault(name, str(value))
+    return versions
 
 
 def _answer(field: str, node: Mapping[str, Scalar]) -> str | None:
@@ -163,13 +163,13 @@ _FROM_PROBE: Final[Mapping[str, Callable[[Mapping[str, Scalar]], Scalar | None]]
 
 def agreed(descriptions: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """What the descriptions of one system state consistently, and the fields in which they differ."""
-    said: dict[str, list[Any]] = {}
+    stated: dict[str, list[Any]] = {}
     for description in descriptions:
         for field, value in description.items():
-            if value not in (None, "") and value not in said.setdefault(field, []):
-                said[field].append(value)
-    alike = {field: values[0] for field, values in said.items() if len(values) == 1}
-    return alike, {field: values for field, values in said.items() if len(values) > 1}
+            if value not in (None, "") and value not in stated.setdefault(field, []):
+                stated[field].append(value)
+    alike = {field: values[0] for field, values in stated.items() if len(values) == 1}
+    return alike, {field: values for field, values in stated.items() if len(values) > 1}
 
 
 def missing(description: Mapping[str, Any]) -> list[str]:

@@ -48,13 +48,13 @@ def _task(params: CollectivesParams, shape: Shape, seed: int) -> Task:
     task = exchange.task(params, shape, seed)
     if params.mode == "auto":
         return task
-    told = _MODES.get(params.backend, {}).get(params.mode)
-    if told is None:
+    variables = _MODES.get(params.backend, {}).get(params.mode)
+    if variables is None:
         fitting = [backend for backend, modes in _MODES.items() if params.mode in modes]
         raise InputError(
             f"backend {params.backend} has no mode {params.mode}; set backend: {' or '.join(fitting)}"
         )
-    return replace(task, env=_debug(params.backend) | dict(told))
+    return replace(task, env=_debug(params.backend) | dict(variables))
 
 
 def _debug(backend: str) -> dict[str, str]:

@@ -177,18 +177,18 @@ def _read(logs: Mapping[str, Path], params: InferenceParams) -> Reading:
     printed = payload_log.read(logs, (ACCURACY,) if accuracy else ())
     if printed.problems or accuracy:
         return printed
-    found = printed_run(logs["rank-0.log"])
+    run = printed_run(logs["rank-0.log"])
     facts = {
         name: value
         for name, value in printed.facts.items()
         if not name.startswith(("result_", "early_stopping_", "generated_"))
     }
-    said = {"scenario": found.scenario, "mode": found.mode, "validity": found.validity}
+    stated = {"scenario": run.scenario, "mode": run.mode, "validity": run.validity}
     return replace(
         printed,
-        measurements=found.figures,
-        facts=facts | said,
-        problems=(found.problem,) if found.problem else (),
+        measurements=run.figures,
+        facts=facts | stated,
+        problems=(run.problem,) if run.problem else (),
     )
 
 

@@ -129,17 +129,17 @@ def training_workload(
     The other parameters are as in `Reader` and `Workload`.
     """
 
-    def metrics(asked: Own) -> tuple[Metric, ...]:
-        return training_metrics(asked, samples)
+    def metrics(own: Own) -> tuple[Metric, ...]:
+        return training_metrics(own, samples)
 
-    def trained_flops(asked: Own) -> float | None:
-        return None if asked.mode == "data-only" else flops(asked)
+    def trained_flops(own: Own) -> float | None:
+        return None if own.mode == "data-only" else flops(own)
 
-    def task(asked: Own, shape: Shape, seed: int) -> Task:
-        return _task(program, asked, shape, seed, choose(asked))
+    def task(own: Own, shape: Shape, seed: int) -> Task:
+        return _task(program, own, shape, seed, choose(own))
 
-    def read(logs: Mapping[str, Path], asked: Own) -> Reading:
-        return read_training(logs, asked, metrics(asked), round_)
+    def read(logs: Mapping[str, Path], own: Own) -> Reading:
+        return read_training(logs, own, metrics(own), round_)
 
     reader = Reader(name, params, metrics, read, version, trained_flops)
     return Workload(reader, about, task, sample)
