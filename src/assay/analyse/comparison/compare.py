@@ -81,9 +81,9 @@ def hold_against(
     if layouts:
         side_b = _laid_out_as(side_a, side_b)
     about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
-    found = [ratio(*sides, confidence) for sides in _shared(side_a, side_b) if not why_no_ratio(*sides)]
-    comparisons = [_compare_point(r, margin, _with_shapes(names, r.a, r.b), about_runs) for r in found]
-    return Outcome(tuple(_along_curves(comparisons, found)), _left_out(side_a, side_b, names))
+    ratios = [ratio(*sides, confidence) for sides in _shared(side_a, side_b) if not why_no_ratio(*sides)]
+    comparisons = [_compare_point(r, margin, _with_shapes(names, r.a, r.b), about_runs) for r in ratios]
+    return Outcome(tuple(_along_curves(comparisons, ratios)), _left_out(side_a, side_b, names))
 
 
 Groups = Mapping[Key, Group]
@@ -91,20 +91,21 @@ Groups = Mapping[Key, Group]
 
 def _shared(a: Groups, b: Groups) -> Iterator[tuple[Group, Group]]:
     """Both sides' runs at every common point, in A's unit."""
-    for key, found in a.items():
+    for key, group_a in a.items():
         if key in b:
-            yield found, b[key].in_unit(found.point.unit)
+            yield group_a, b[key].in_unit(group_a.point.unit)
 
 
-def _along_curves(comparisons: Sequence[Comparison], found: Sequence[Ratio]) -> Iterator[Comparison]:
+def _along_curves(comparisons: Sequence[Comparison], ratios: Sequence[Ratio]) -> Iterator[Comparison]:
     """The comparisons; those that are sizes of one curve with their number of independent claims."""
     curves: dict[Curve, list[Ratio]] = {}
-    for c, r in zip(comparisons, found, strict=True):
+    for c, r in zip(comparisons, ratios, strict=True):
         curve = curve_of(c)
         if curve is not None and c.error is not None:
             curves.setdefault(curve, []).append(r)
     worth = {
-        curve: bands.along([r.replicates for r in of], paired=of[0].paired) for curve, of in curves.items()
+        curve: bands.along([r.replicates for r in curve_ratios], paired=curve_ratios[0].paired)
+        for curve, curve_ratios in curves.items()
     }
     for c in comparisons:
         curve = curve_of(c)
@@ -113,18 +114,22 @@ def _along_curves(comparisons: Sequence[Comparison], found: Sequence[Ratio]) -> 
 
 def _laid_out_as(a: Groups, b: Groups) -> Groups:
     """B under A's keys even if shapes differ but have the same ranks, and each side has one such shape."""
-    alone_a, alone_b = (_alone(key for key in of if key not in other) for of, other in ((a, b), (b, a)))
-    renamed = {theirs: ours for at, theirs in alone_b.items() if (ours := alone_a.get(at)) is not None}
-    return {renamed.get(key, key): found for key, found in b.items()}
+    alone_a, alone_b = (
+        _alone(key for key in groups if key not in other) for groups, other in ((a, b), (b, a))
+    )
+    renamed = {
+        theirs: ours for ranks_key, theirs in alone_b.items() if (ours := alone_a.get(ranks_key)) is not None
+    }
+    return {renamed.get(key, key): runs for key, runs in b.items()}
 
 
 def _alone(keys: Iterable[Key]) -> dict[Key, Key]:
     """Keys with the number of ranks in place of the shape, without those that then coincide."""
-    found: dict[Key, list[Key]] = {}
+    keys_by_ranks: dict[Key, list[Key]] = {}
     for key in keys:
         ranks = str(Shape.parse(key.place.shape).ranks)
-        found.setdefault(key._replace(place=key.place._replace(shape=ranks)), []).append(key)
-    return {at: alike[0] for at, alike in found.items() if len(alike) == 1}
+        keys_by_ranks.setdefault(key._replace(place=key.place._replace(shape=ranks)), []).append(key)
+    return {ranks_key: alike[0] for ranks_key, alike in keys_by_ranks.items() if len(alike) == 1}
 
 
 def _with_shapes(names: tuple[str, str], a: Group, b: Group) -> tuple[str, str]:
@@ -143,55 +148,59 @@ def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point
 
 
 def _compare_point(
-    found: Ratio,
+    measured_ratio: Ratio,
     margin: float,
     names: tuple[str, str],
     about_runs: dict[doubts.Runs, tuple[Doubt, ...]],
 ) -> Comparison:
-    interval, estimate, better = found.interval, found.estimate, found.a.point.better
-    sides = (doubts.Side(names[0], found.a), doubts.Side(names[1], found.b))
-    case = doubts.Case(sides, estimate, margin, found.interleaved, found.dropped)
+    interval, estimate, better = (
+        measured_ratio.interval,
+        measured_ratio.estimate,
+        measured_ratio.a.point.better,
+    )
+    sides = (doubts.Side(names[0], measured_ratio.a), doubts.Side(names[1], measured_ratio.b))
+    case = doubts.Case(sides, estimate, margin, measured_ratio.interleaved, measured_ratio.dropped)
     raised = doubts.of(case, about_runs)
-    lost = lost_time.lost_by_sides(_results(found.a), _results(found.b), margin)
-    shift = share_of(found.allowance.hidden.shift)
+    lost = lost_time.lost_by_sides(_results(measured_ratio.a), _results(measured_ratio.b), margin)
+    shift = share_of(measured_ratio.allowance.hidden.shift)
     verdict, reason = decide(estimate, margin, better, lost, names, shift)
     more = more_would_decide(verdict, estimate, lost, shift)
-    looks = looks_of((*found.a.samples, *found.b.samples))
-    if looks and not interval.why and found.replication == "runs":
-        reason += f" ({allowance(found.confidence, looks)})"
-    mean_a, mean_b = found.means
+    looks = looks_of((*measured_ratio.a.samples, *measured_ratio.b.samples))
+    if looks and not interval.why and measured_ratio.replication == "runs":
+        reason += f" ({allowance(measured_ratio.confidence, looks)})"
+    mean_a, mean_b = measured_ratio.means
     return Comparison(
-        point=found.a.point,
+        point=measured_ratio.a.point,
         a=names[0],
         b=names[1],
         mean_a=mean_a,
         mean_b=mean_b,
         ratio=estimate,
-        n=(len(found.a.samples), len(found.b.samples)),
-        method=found.method,
+        n=(len(measured_ratio.a.samples), len(measured_ratio.b.samples)),
+        method=measured_ratio.method,
         margin=margin,
         verdict=verdict,
         reason=f"{interval.why}: no interval" if interval.why else reason,
         smallest_visible=_visible(interval),
         doubts=raised,
         by_margin=surely_beyond(estimate, margin, better, lost),
-        replication=found.replication,
-        sessions=found.sessions,
+        replication=measured_ratio.replication,
+        sessions=measured_ratio.sessions,
         error=interval.error,
         degrees=interval.degrees,
-        runs_needed=_runs_needed(found, margin) if more else None,
-        rank=_rank(found),
-        apart=found.apart,
-        new_session=found.new_session,
-        allows_for=_allowed_for(found, names),
+        runs_needed=_runs_needed(measured_ratio, margin) if more else None,
+        rank=_rank(measured_ratio),
+        apart=measured_ratio.apart,
+        new_session=measured_ratio.new_session,
+        allows_for=_allowed_for(measured_ratio, names),
         shift=shift,
         lost_to_others=lost,
     )
 
 
-def _allowed_for(found: Ratio, names: tuple[str, str]) -> tuple[str, ...]:
+def _allowed_for(measured_ratio: Ratio, names: tuple[str, str]) -> tuple[str, ...]:
     """What makes the interval wider than the spread of the runs does, and what to do about it."""
-    allowance, runs = found.allowance, len(found.a.samples) + len(found.b.samples)
+    allowance, runs = measured_ratio.allowance, len(measured_ratio.a.samples) + len(measured_ratio.b.samples)
     sentences = []
     if allowance.step:
         sentences.append(
@@ -229,23 +238,23 @@ def _results(side: Group) -> list[Result]:
     return [sample.result for sample in side.samples]
 
 
-def _runs_needed(found: Ratio, margin: float) -> RunsNeeded:
+def _runs_needed(measured_ratio: Ratio, margin: float) -> RunsNeeded:
     """The number of runs that would decide; the spread is that of the unit of replication."""
-    a, b = found.replicates
-    if found.allowance.step or min(len(a), len(b)) == 1:
-        spread = power.of_interval(found.interval, len(a), len(b), paired=found.paired)
-    elif found.paired:
+    a, b = measured_ratio.replicates
+    if measured_ratio.allowance.step or min(len(a), len(b)) == 1:
+        spread = power.of_interval(measured_ratio.interval, len(a), len(b), paired=measured_ratio.paired)
+    elif measured_ratio.paired:
         spread = power.of_pairs(a, b)
     else:
-        spread = power.of_sides(a, b, found.allowance.hidden.worth)
-    return power.runs_needed(spread, margin, found.confidence, of=found.replication)
+        spread = power.of_sides(a, b, measured_ratio.allowance.hidden.worth)
+    return power.runs_needed(spread, margin, measured_ratio.confidence, of=measured_ratio.replication)
 
 
-def _rank(found: Ratio) -> Estimate | None:
+def _rank(measured_ratio: Ratio) -> Estimate | None:
     """The rank estimate, next to an interval of the means; None if the spread is hidden or no pair exists."""
-    a, b = found.replicates
-    if found.interval.half is None:
+    a, b = measured_ratio.replicates
+    if measured_ratio.interval.half is None:
         return None
-    if found.paired:
-        return rank.paired(list(zip(a, b, strict=True)), found.confidence)
-    return rank.unpaired(a, b, found.confidence)
+    if measured_ratio.paired:
+        return rank.paired(list(zip(a, b, strict=True)), measured_ratio.confidence)
+    return rank.unpaired(a, b, measured_ratio.confidence)

@@ -35,10 +35,10 @@ class CurveVerdict:
     @property
     def verdict(self) -> Verdict:
         """`slower` or `faster` if any size is, slower first; equivalent if all are; else undecided."""
-        found = {c.verdict for c in self.sizes}
-        if found == {"equivalent"}:
+        verdicts = {c.verdict for c in self.sizes}
+        if verdicts == {"equivalent"}:
             return "equivalent"
-        return next((v for v in _GRAVEST if v in found), "undecided")
+        return next((v for v in _GRAVEST if v in verdicts), "undecided")
 
 
 _GRAVEST: Final[tuple[Verdict, ...]] = ("slower", "faster")

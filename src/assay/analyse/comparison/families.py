@@ -53,7 +53,7 @@ def corrected(family: Sequence[Comparison], out_of: int = 0) -> tuple[Comparison
         return tuple(family)
     tail = min(_tail(c.ratio.confidence) for c in claims) * len(claims) / size
     more, less = _Tail.of(claims, tail), _Tail.of(claims, tail, sign=-1)
-    held = iter([_held(c, more, less, at, size) for at, c in enumerate(claims)])
+    held = iter([_held(c, more, less, index, size) for index, c in enumerate(claims)])
     return tuple(c if c.error is None else next(held) for c in family)
 
 
@@ -83,17 +83,17 @@ class _Tail:
 
         p = [float(stdtr(c.degrees or 0, -sign * _t(c))) for c in claims]
         curves = math.fsum(c.along.independent / c.along.sizes for c in claims if c.along)
-        single = [at for at, c in enumerate(claims) if c.along is None]
+        single = [index for index, c in enumerate(claims) if c.along is None]
         of_band = tail / (curves + len(single))
         rejected = [c.along is not None and value <= of_band for c, value in zip(claims, p, strict=True)]
-        for done, at in enumerate(sorted(single, key=p.__getitem__)):
-            if p[at] > tail / (curves + len(single) - done):
+        for done, index in enumerate(sorted(single, key=p.__getitem__)):
+            if p[index] > tail / (curves + len(single) - done):
                 break
-            rejected[at] = True
-        left = len(single) - sum(rejected[at] for at in single)
+            rejected[index] = True
+        left = len(single) - sum(rejected[index] for index in single)
         return cls(tuple(rejected), of_band if all(rejected) else tail / (curves + left), of_band)
 
-    def bound(self, at: int, claim: Comparison, sign: int = 1) -> float:
+    def bound(self, index: int, claim: Comparison, sign: int = 1) -> float:
         """The bound of the log-ratio in this direction, taken as positive.
 
         A claim that excludes 1 next to others that don't has spent its error on them: its bound is 0, open.
@@ -102,7 +102,7 @@ class _Tail:
         centre, error = sign * math.log(claim.ratio.value), claim.error or 0.0
         level = self.level if claim.along is None else self.of_band
         reach = centre - t_quantile(1 - level, claim.degrees or 0) * error
-        if not self.rejected[at] or claim.along is not None:
+        if not self.rejected[index] or claim.along is not None:
             return reach
         return max(reach if all(self.rejected) else 0.0, _OPEN)
 
@@ -116,8 +116,8 @@ def _t(c: Comparison) -> float:
     return centre / error if error else math.copysign(math.inf, centre) if centre else 0.0
 
 
-def _held(c: Comparison, more: _Tail, less: _Tail, at: int, size: int) -> Comparison:
-    low, high = more.bound(at, c), -less.bound(at, c, sign=-1)
+def _held(c: Comparison, more: _Tail, less: _Tail, index: int, size: int) -> Comparison:
+    low, high = more.bound(index, c), -less.bound(index, c, sign=-1)
     together = Estimate(c.ratio.value, ratio_end(low), ratio_end(high), c.ratio.n, "", c.ratio.confidence)
     family = Family(size, "holm" if c.along is None else "band", together, c.verdict)
     if c.verdict == "equivalent":

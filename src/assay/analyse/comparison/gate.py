@@ -66,7 +66,7 @@ def judge(comparison: Comparison) -> GateVerdict:
 
 def overall(judged: Sequence[GateVerdict], missing: int) -> GateAnswer:
     """One answer for all: `worse` if any is, else `undecided` if any is or could not be compared."""
-    answers = {one.answer for one in judged}
+    answers = {verdict.answer for verdict in judged}
     if "worse" in answers:
         return "worse"
     return "undecided" if missing or "undecided" in answers or not answers else "holds"

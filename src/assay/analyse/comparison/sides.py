@@ -149,7 +149,7 @@ def primary_metrics(
         measured.setdefault(trial.benchmark, set()).update(m.metric for m in result.reading.measurements)
         if (trial.benchmark, trial.digest) not in known:
             known.add((trial.benchmark, trial.digest))
-            rank |= {(trial.benchmark, name): at for at, name in enumerate(metrics(result.run))}
+            rank |= {(trial.benchmark, name): position for position, name in enumerate(metrics(result.run))}
     for benchmark, names in measured.items():
         if names and first.get(benchmark) not in names:
             last = len(rank)
@@ -225,7 +225,7 @@ def _one_gave_nothing(pair: SidePair, benchmark: str, metric: str) -> bool:
 
 def _why(pair: SidePair, benchmark: str, metric: str) -> str:
     measured = sum(_measured(side, benchmark, metric) for side in (pair.a, pair.b))
-    words = {0: "on neither side", 1: "on one side only", 2: "at no common point that has a ratio"}
+    where_measured = {0: "on neither side", 1: "on one side only", 2: "at no common point that has a ratio"}
     failed = []
     for name, side in zip(pair.names, (pair.a, pair.b), strict=True):
         runs = [r for r in side if r.run.trial.benchmark == benchmark]
@@ -233,7 +233,7 @@ def _why(pair: SidePair, benchmark: str, metric: str) -> str:
         if lost and not _measured(side, benchmark, metric):
             why = cause(lost[0]) or f"not finished: {lost[0].run.state}"
             failed.append(f"; {name}: {len(lost)} of {counted(len(runs), 'run')} gave no result ({why})")
-    return f"{metric} was measured {words[measured]}{''.join(failed)}"
+    return f"{metric} was measured {where_measured[measured]}{''.join(failed)}"
 
 
 def _measured(side: Runs, benchmark: str, metric: str) -> bool:

@@ -45,17 +45,19 @@ def why(
     margin  a problem whose extra cost on b is less than half of it explains nothing
     """
     sides = _Pair(names, a, b, _at(a, point), _at(b, point), point)
-    found = [*_places(sides), *_exchange(sides), *_allowed(sides)]
+    reasons = [*_places(sides), *_exchange(sides), *_allowed(sides)]
     ruled_out = []
-    for words, name, share in _TROUBLES:
+    for template, name, share in _TROUBLES:
         mean_a, mean_b = _mean(sides.here_a, share), _mean(sides.here_b, share)
         if mean_a is None or mean_b is None:
             continue
         if mean_b - mean_a > margin / 2:
-            found.append(f"{words.format(percent(mean_b))}, compared with {percent(mean_a)} on {names[0]}")
+            reasons.append(
+                f"{template.format(percent(mean_b))}, compared with {percent(mean_a)} on {names[0]}"
+            )
         else:
             ruled_out.append(name)
-    return Explanation(tuple(found), tuple(ruled_out))
+    return Explanation(tuple(reasons), tuple(ruled_out))
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,9 @@ class _Pair:
 
 def _at(results: Sequence[Result], point: Point) -> list[Result]:
     """Its runs there, or those with the same number of ranks if they have other workers."""
-    found = [r for r in results if r.counts and r.run.trial.benchmark == point.benchmark]
-    there = [r for r in found if str(r.run.trial.shape) == point.shape]
-    return there or [r for r in found if r.run.trial.shape.ranks == Shape.parse(point.shape).ranks]
+    of_benchmark = [r for r in results if r.counts and r.run.trial.benchmark == point.benchmark]
+    there = [r for r in of_benchmark if str(r.run.trial.shape) == point.shape]
+    return there or [r for r in of_benchmark if r.run.trial.shape.ranks == Shape.parse(point.shape).ranks]
 
 
 def _places(sides: _Pair) -> Iterator[str]:
@@ -95,10 +97,10 @@ def _described(result: Result) -> str:
     pods = all("kubernetes.pod" in table for table in tables)
     nodes = sorted({str(table.get("kubernetes.node", table.get("host"))) for table in tables})
     machines = {table.get("boot_id") for table in tables}
-    words = counted(len(tables), "pod" if pods else "node")
-    words += f" on {listed(nodes)}" if pods else f" ({listed(nodes)})"
+    description = counted(len(tables), "pod" if pods else "node")
+    description += f" on {listed(nodes)}" if pods else f" ({listed(nodes)})"
     if len(nodes) > 1 and len(machines) == 1 and None not in machines:
-        words += ", which are one machine,"
+        description += ", which are one machine,"
     ports = {
         (name.split(".")[1], table[name])
         for table in tables
@@ -107,8 +109,8 @@ def _described(result: Result) -> str:
     }
     if len(ports) == 1:
         ((port, mtu),) = ports
-        words += f" and communicate over {port} (MTU {mtu} B)"
-    return words.removesuffix(",")
+        description += f" and communicate over {port} (MTU {mtu} B)"
+    return description.removesuffix(",")
 
 
 def _first_probed(results: Sequence[Result]) -> Result | None:
@@ -151,8 +153,8 @@ def _allowed(sides: _Pair) -> Iterator[str]:
 
 
 def _least(results: Sequence[Result], fact: str) -> float | None:
-    found = [table.get(fact) for result in results for table in probed(result)]
-    return min((float(value) for value in found if isinstance(value, int | float)), default=None)
+    values = [table.get(fact) for result in results for table in probed(result)]
+    return min((float(value) for value in values if isinstance(value, int | float)), default=None)
 
 
 def _mean(results: Sequence[Result], share: Callable[[NodeCounts], float | None]) -> float | None:

@@ -95,14 +95,14 @@ def counted(number: int, noun: str) -> str:
 
 def steady_facts(results: Sequence[Result]) -> dict[str, object]:
     """Each fact's one value over all nodes of all runs, or a mark if it varies; empty if none is known."""
-    found: dict[str, object] = {}
+    facts: dict[str, object] = {}
     distinct = {id(r.provenance): r.provenance for r in results if r.provenance is not None}
     for provenance in distinct.values():
         for table in provenance.nodes:
             for name, value in table.items():
-                if found.setdefault(name, value) != value:
-                    found[name] = UNSTEADY
-    return found
+                if facts.setdefault(name, value) != value:
+                    facts[name] = UNSTEADY
+    return facts
 
 
 def evidence(
@@ -110,29 +110,29 @@ def evidence(
     what: str,
     parts: Callable[[Result], Sequence[T]],
     share: Callable[[T], float | None],
-    words: Callable[[T], str],
+    describe: Callable[[T], str],
 ) -> str | None:
     """The share on each side, and whether both are affected; None if no side is affected enough to matter.
 
-    what   `a quota stopped it for {} of its CPU time`
-    words  about the worst node or GPU
+    what      `a quota stopped it for {} of its CPU time`
+    describe  the worst node or GPU, as text
     """
     matters = (case.margin or DEFAULT_MARGIN) / 2
     results = {side.name: [sample.result for sample in side.group.samples] for side in case.sides}
-    found = [encounter(name, own, parts, share) for name, own in results.items()]
-    sides = [met for met in found if met is not None]
+    per_side = [encounter(name, own, parts, share) for name, own in results.items()]
+    sides = [met for met in per_side if met is not None]
     if max((met.share for met in sides), default=0.0) < matters:
         return None
-    told = [
+    sentences = [
         f"{met.name}: {what.format(percent(met.share))} over {counted(met.runs, 'run')} "
-        f"(most in {met.worst_trial}: {words(met.worst)})"
+        f"(most in {met.worst_trial}: {describe(met.worst)})"
         for met in sides
         if met.share >= matters
     ]
-    told += [f"{met.name}: {percent(met.share)}" for met in sides if met.share < matters]
+    sentences += [f"{met.name}: {percent(met.share)}" for met in sides if met.share < matters]
     if len(case.sides) > 1:
-        told.append(_between(case, sides, matters))
-    return "; ".join(told)
+        sentences.append(_between(case, sides, matters))
+    return "; ".join(sentences)
 
 
 def _between(case: Case, sides: Sequence[Encounter[T]], matters: float) -> str:

@@ -31,14 +31,14 @@ def copied_values(case: Case) -> str | None:
     if not _is_time_or_rate(case.sides[0].group.point.unit):
         return None
     for side in case.sides:
-        if found := _repeated(side.group.values):
-            return _agreeing(f"{len(side.group.values)} runs of {side.name}", found)
+        if repeats := _repeated(side.group.values):
+            return _agreeing(f"{len(side.group.values)} runs of {side.name}", repeats)
     if len(case.sides) < 2:
         return None
     a, b = case.sides
-    if found := _repeated(a.group.values, b.group.values):
+    if repeats := _repeated(a.group.values, b.group.values):
         whole = len(a.group.values) + len(b.group.values)
-        return _agreeing(f"{whole} runs of {a.name} and {b.name} together", found)
+        return _agreeing(f"{whole} runs of {a.name} and {b.name} together", repeats)
     return None
 
 
@@ -72,9 +72,9 @@ def _copies(case: Case) -> str | None:
     first: dict[str, tuple[str, Run]] = {}
     copies = []
     for side, run in runs.values():
-        of, original = first.setdefault(run.log_digest or run.id, (side, run))
+        original_side, original = first.setdefault(run.log_digest or run.id, (side, run))
         if original is not run:
-            copies.append(f"{run.trial.id} of {side} is {original.trial.id} of {of}")
+            copies.append(f"{run.trial.id} of {side} is {original.trial.id} of {original_side}")
     if not copies:
         return None
     more = f" and {len(copies) - MOST_SHOWN} more" if len(copies) > MOST_SHOWN else ""
@@ -162,8 +162,8 @@ def near_copies(case: Case) -> str | None:
         return None
     if all(s.result.run.source is None for s in b.group.samples) or _repeated(a.group.values, b.group.values):
         return None
-    ordered = sorted((value, at < len(a.group.values)) for at, value in enumerate(values))
-    if any(ordered[at][1] == ordered[at + 1][1] for at in range(0, len(ordered), 2)):
+    ordered = sorted((value, index < len(a.group.values)) for index, value in enumerate(values))
+    if any(ordered[index][1] == ordered[index + 1][1] for index in range(0, len(ordered), 2)):
         return None
     least = max(step(values) / max(values), ROUNDING)
     gaps = [math.log(max(math.log(y) - math.log(x), least)) for (x, _), (y, _) in pairwise(ordered)]

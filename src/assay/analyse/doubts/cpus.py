@@ -38,9 +38,9 @@ class _Rank:
 
     def __str__(self) -> str:
         crowded = f"{self.shape.ranks} ranks on {counted(self.cpus or 0, 'CPU')}" if self.crowd > 1 else ""
-        wanted = "" if self.threads is None else f"{counted(int(self.threads), 'thread')} per rank"
+        threads = "" if self.threads is None else f"{counted(int(self.threads), 'thread')} per rank"
         got = "" if self.used is None else f"{significant(self.used, 2)} CPUs used per rank"
-        return f"{self.shape}: {', '.join(filter(None, (crowded, wanted, got)))}"
+        return f"{self.shape}: {', '.join(filter(None, (crowded, threads, got)))}"
 
 
 def unequal_cpus(case: Case) -> str | None:
@@ -101,7 +101,7 @@ def _rank(results: Sequence[Result]) -> _Rank:
 
 def _cpus(result: Result) -> int:
     """The CPUs that a run's ranks shared; 0 if unknown. Pods of one node can have the same CPUs."""
-    sets = {node.cpu_set or str(at): node.cpus for at, node in enumerate(result.run.nodes)}
+    sets = {node.cpu_set or str(index): node.cpus for index, node in enumerate(result.run.nodes)}
     return sum(sets.values())
 
 

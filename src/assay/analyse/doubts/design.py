@@ -253,8 +253,8 @@ POOLED_SESSIONS = CaseDoubtKind(
 def steps_as_runs(case: Case) -> str | None:
     """More imported values in one session than runs are made, without the time of each."""
     for side in case.sides:
-        for (_, session), found in groupby(sorted(side.group.samples, key=session_of), key=session_of):
-            runs = [sample.result.run for sample in found]
+        for (_, session), samples in groupby(sorted(side.group.samples, key=session_of), key=session_of):
+            runs = [sample.result.run for sample in samples]
             starts = {run.started_at for run in runs}
             stated = len(starts) == len(runs) and None not in starts
             if len(runs) > MOST_RUNS and not stated and all(run.source is not None for run in runs):

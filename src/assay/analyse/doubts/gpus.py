@@ -151,10 +151,10 @@ def disagree(case: Case) -> str | None:
     """The sampler and a Prometheus say different things about a run."""
     for side in case.sides:
         for sample in side.group.samples:
-            found = sample.result.reading.disagreements
-            if found:
-                more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-                return f"{side.name}, {sample.result.run.trial.id}: {found[0]}{more}"
+            disagreements = sample.result.reading.disagreements
+            if disagreements:
+                more = f" and {len(disagreements) - 1} more" if len(disagreements) > 1 else ""
+                return f"{side.name}, {sample.result.run.trial.id}: {disagreements[0]}{more}"
     return None
 
 

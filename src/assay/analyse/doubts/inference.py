@@ -21,15 +21,15 @@ _FOLLOW_THE_RATE = ("throughput", "token_throughput", "inferred_token_throughput
 
 def short_settings(case: Case) -> str | None:
     """Runs that LoadGen calls VALID although their settings require less than the rules do."""
-    found = dict.fromkeys(
+    shortfalls = dict.fromkeys(
         unmet
         for workload in LOADGENS
         for params, stated in _runs(case, workload)
         for unmet in _unmet(params, stated)
     )
-    if not found:
+    if not shortfalls:
         return None
-    return "; ".join(found)
+    return "; ".join(shortfalls)
 
 
 SHORT_SETTINGS = CaseDoubtKind(
@@ -55,18 +55,20 @@ def _unmet(params: Mapping[str, Any], stated: Mapping[str, Scalar]) -> Sequence[
 
 def below_asked_accuracy(case: Case) -> str | None:
     """Runs of the rules' own model and data whose accuracy is below what the closed division requires."""
-    found = []
+    shortfalls = []
     for side in case.sides:
         if side.group.point.metric != "accuracy":
             continue
         for sample in side.group.samples:
             facts = sample.result.reading.facts
-            asked = _asked_accuracy(sample.result)
-            if asked is not None and sample.value < asked:
-                found.append(f"{facts['model']} has {sample.value:.4f}, the rules require {asked:.4f}")
-    if not found:
+            required = _asked_accuracy(sample.result)
+            if required is not None and sample.value < required:
+                shortfalls.append(
+                    f"{facts['model']} has {sample.value:.4f}, the rules require {required:.4f}"
+                )
+    if not shortfalls:
         return None
-    return "; ".join(dict.fromkeys(found))
+    return "; ".join(dict.fromkeys(shortfalls))
 
 
 def _asked_accuracy(result: Result) -> float | None:
@@ -98,16 +100,16 @@ def rate_was_set(case: Case) -> str | None:
     """Throughput at a fixed arrival rate equals that rate: it only shows that the system kept up."""
     if not all(side.group.point.metric in _FOLLOW_THE_RATE for side in case.sides):
         return None
-    told: dict[str, None] = {}
+    rates_sent: dict[str, None] = {}
     for workload, (scenario, rate, sender) in _ARRIVALS.items():
         set_to = [
             s for s in _stated(case, workload) if s.get("scenario") == scenario and not s.get("searched")
         ]
         rates = [s[rate] for s in set_to if rate in s]
-        told |= dict.fromkeys(f"{sender} sent {value} queries/s" for value in rates)
-    if not told:
+        rates_sent |= dict.fromkeys(f"{sender} sent {value} queries/s" for value in rates)
+    if not rates_sent:
         return None
-    return f"{', '.join(told)} and the system kept up"
+    return f"{', '.join(rates_sent)} and the system kept up"
 
 
 RATE_WAS_SET = CaseDoubtKind(
@@ -259,7 +261,7 @@ def doubts_of_inference(run: InferenceRun) -> tuple[Doubt, ...]:
     from assay.analyse.mlperf.inference_rules import check_inference, task_of, unmet_settings
 
     checks = check_inference(run)
-    stated = {key: said.value for key, said in run.stated.items()}
+    stated = {key: statement.value for key, statement in run.stated.items()}
     short = unmet_settings(run.scenario, stated, *task_of(run))
     doubts = []
     if short:

@@ -235,11 +235,11 @@ SUSPENDED = CaseDoubtKind(
 def _suspended_runs(side: Side, matters: float) -> str:
     """Which of a side's runs were suspended, and for how long, as text; "" if none was."""
     each = [encounter("", [sample.result], nodes_of, suspended_share) for sample in side.group.samples]
-    known = [one for one in each if one is not None]
-    hit = [one for one in known if one.share >= matters]
+    known = [met for met in each if met is not None]
+    hit = [met for met in known if met.share >= matters]
     if not hit:
         return ""
-    longest = max(hit, key=lambda one: one.worst.suspended_s or 0.0)
+    longest = max(hit, key=lambda met: met.worst.suspended_s or 0.0)
     pause, whole = human(longest.worst.suspended_s or 0.0, "s"), human(longest.worst.elapsed_s, "s")
     runs = f"{len(hit)} of {counted(len(known), 'run')}"
     return f"{side.name}: {runs}, the longest for {pause} of {whole} ({longest.worst_trial})"
@@ -271,5 +271,5 @@ def _swapped(node: NodeCounts) -> str:
     return f"{human(float(node.swapped_in_bytes or 0), 'B')} read back in {human(node.elapsed_s, 's')}"
 
 
-def _evidence(case: Case, what: str, share: Share, words: Callable[[NodeCounts], str]) -> str | None:
-    return evidence(case, what, nodes_of, share, words)
+def _evidence(case: Case, what: str, share: Share, describe: Callable[[NodeCounts], str]) -> str | None:
+    return evidence(case, what, nodes_of, share, describe)

@@ -24,9 +24,9 @@ _VERSIONS = {"torch_version": "python.torch", "cuda_version": "python.torch_cuda
 def clock_changed(case: Case) -> str | None:
     """Clocks or power settings that varied between runs, a CPU that throttled, or a GPU that started hot."""
     for side in case.sides:
-        found = [*_throttled(side), *_varying(side), *_hot(side)]
-        if found:
-            return f"{side.name}: {', '.join(found[:MOST_SHOWN])}"
+        changes = [*_throttled(side), *_varying(side), *_hot(side)]
+        if changes:
+            return f"{side.name}: {', '.join(changes[:MOST_SHOWN])}"
     return None
 
 
@@ -204,9 +204,9 @@ def uneven_nodes(case: Case) -> str | None:
     """Nodes of one run that differ in what determines speed: the slowest sets the pace."""
     for side in case.sides:
         for sample in side.group.samples:
-            found = _differences(probed(sample.result))
-            if found:
-                return f"{side.name}, {sample.result.run.trial.id}: {', '.join(found[:MOST_SHOWN])}"
+            differences = _differences(probed(sample.result))
+            if differences:
+                return f"{side.name}, {sample.result.run.trial.id}: {', '.join(differences[:MOST_SHOWN])}"
     return None
 
 
@@ -238,12 +238,12 @@ _ALIKE = (
 def _differences(tables: Sequence[Mapping[str, Scalar]]) -> list[str]:
     if len(tables) < 2:
         return []
-    found = []
+    differences = []
     for name in _ALIKE:
         values = list(dict.fromkeys(_rounded(table[name]) for table in tables if name in table))
         if len(values) > 1:
-            found.append(f"{name} is {' and '.join(map(str, values[:3]))}")
-    return found
+            differences.append(f"{name} is {' and '.join(map(str, values[:3]))}")
+    return differences
 
 
 def _rounded(value: Scalar) -> Scalar:
@@ -253,15 +253,15 @@ def _rounded(value: Scalar) -> Scalar:
 
 def contradicts_itself(case: Case) -> str | None:
     """What the program reported compared with what the probe found on the same node."""
-    found: dict[str, int] = {}
+    runs_by_text: dict[str, int] = {}
     for side in case.sides:
         for sample in side.group.samples:
             for contradiction in contradictions(sample.result):
                 text = f"{side.name}: {contradiction}"
-                found[text] = found.get(text, 0) + 1
-    if not found:
+                runs_by_text[text] = runs_by_text.get(text, 0) + 1
+    if not runs_by_text:
         return None
-    shown = [f"{text} ({counted(runs, 'run')})" for text, runs in list(found.items())[:MOST_SHOWN]]
+    shown = [f"{text} ({counted(runs, 'run')})" for text, runs in list(runs_by_text.items())[:MOST_SHOWN]]
     return "; ".join(shown)
 
 
@@ -295,10 +295,11 @@ def contradictions(result: Result) -> Iterator[str]:
     if not tables:
         return
     for fact, name in _VERSIONS.items():
-        said = facts.get(fact)
-        seen = set() if said is None else {table[name] for table in tables if name in table}
-        if seen and said not in seen:
-            yield f"the program reports {fact} {said}, the probe {name} {'/'.join(sorted(map(str, seen)))}"
+        reported = facts.get(fact)
+        seen = set() if reported is None else {table[name] for table in tables if name in table}
+        if seen and reported not in seen:
+            versions = "/".join(sorted(map(str, seen)))
+            yield f"the program reports {fact} {reported}, the probe {name} {versions}"
     if facts.get("device") == "cuda" and (device := facts.get("device_name")) is not None:
         names = {table[name] for table in tables for name in _matching(_GPU_NAME, tuple(table))}
         if names and device not in names:

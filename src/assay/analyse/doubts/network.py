@@ -27,7 +27,7 @@ _NODE_NAMES = ("kubernetes.node", "ssh.host", "host")
 def cpu_limited(case: Case) -> str | None:
     """TCP bandwidth limited by the CPU at one end."""
     for side in case.sides:
-        busy = [found for result in _of_iperf3(side) for found in _busy(side, result)]
+        busy = [busy_end for result in _of_iperf3(side) for busy_end in _busy(side, result)]
         if busy:
             return f"{side.name}: {max(busy)[1]}"
     return None
@@ -58,9 +58,9 @@ def many_retransmits(case: Case) -> str | None:
     """TCP bandwidth limited by lost segments."""
     for side in case.sides:
         shares = [
-            (found, result.run.trial.id)
+            (share, result.run.trial.id)
             for result in _of_iperf3(side)
-            if (found := _measured(result, "retransmit_share", side.group.point.labels)) is not None
+            if (share := _measured(result, "retransmit_share", side.group.point.labels)) is not None
         ]
         if shares and max(shares)[0] > MOST_RETRANSMITTED:
             worst, trial = max(shares)
@@ -89,10 +89,10 @@ MANY_RETRANSMITS = CaseDoubtKind(
 def below_link_rate(case: Case) -> str | None:
     """RDMA bandwidth far below the rate that the port negotiated."""
     for side in case.sides:
-        at, size = side.group.point, side.group.point.labels.get("payload_bytes")
-        if at.metric != "bandwidth" or not isinstance(size, int) or size < LARGE_BYTES:
+        point, size = side.group.point, side.group.point.labels.get("payload_bytes")
+        if point.metric != "bandwidth" or not isinstance(size, int) or size < LARGE_BYTES:
             continue
-        rates = [_link_rate(sample.result, at.labels) for sample in side.group.samples]
+        rates = [_link_rate(sample.result, point.labels) for sample in side.group.samples]
         rate = min((known for known in rates if known is not None), default=None)
         reached = mean(side.group.values)
         if rate is not None and reached < FAR_BELOW * rate:

@@ -44,19 +44,21 @@ _RESTRICTIONS = (  # variable, its values, effect; NCCL reads levels 0 to 4 as L
 def fast_path_off(case: Case) -> str | None:
     """Variables that disable or restrict a fast path between GPUs or nodes, or a backend without one."""
     for side in case.sides:
-        found: dict[str, None] = {}
+        restrictions: dict[str, None] = {}
         for sample in side.group.samples:
             facts = sample.result.reading.facts
             if facts.get("device") == "cuda" and facts.get("backend") == "gloo":
-                found["the backend is gloo: GPUs exchange through the hosts' memory and sockets"] = None
+                restrictions["the backend is gloo: GPUs exchange through the hosts' memory and sockets"] = (
+                    None
+                )
             for table in probed(sample.result):
                 if not table.get("gpu.count"):
                     continue
                 for name, values, effect in _RESTRICTIONS:
                     if str(table.get(name)) in values:
-                        found[f"{name.removeprefix('env.')}={table[name]} {effect}"] = None
-        if found:
-            return f"{side.name}: {'; '.join(found)}"
+                        restrictions[f"{name.removeprefix('env.')}={table[name]} {effect}"] = None
+        if restrictions:
+            return f"{side.name}: {'; '.join(restrictions)}"
     return None
 
 
@@ -78,9 +80,9 @@ def other_transport(case: Case) -> str | None:
     """NCCL was configured for one transport between nodes, and its log reports another."""
     for side in case.sides:
         for sample in side.group.samples:
-            told = asked_and_used(sample.result)
-            if told:
-                return f"{side.name}: {told}"
+            mismatch = asked_and_used(sample.result)
+            if mismatch:
+                return f"{side.name}: {mismatch}"
     return None
 
 
@@ -116,20 +118,20 @@ def asked_and_used(result: Result) -> str:
     others = {kind: links for kind, links in used.items() if kind in _BETWEEN_NODES - set(kinds)}
     if not kinds or not others:
         return ""
-    told = ", ".join(f"{counted(links, 'link')} by {kind}" for kind, links in others.items())
-    return f"requested {facts['nccl_mode']}, but NCCL reports {told}"
+    links_used = ", ".join(f"{counted(links, 'link')} by {kind}" for kind, links in others.items())
+    return f"requested {facts['nccl_mode']}, but NCCL reports {links_used}"
 
 
 def fast_path_unused(case: Case) -> str | None:
     """Bus bandwidth so low that GPUs or nodes can't have used the fastest path between them."""
-    found = _worker_cost(case)
-    for side in () if found else case.sides:
-        found = _against_links(side)
-        if found:
+    slow_path = _worker_cost(case)
+    for side in () if slow_path else case.sides:
+        slow_path = _against_links(side)
+        if slow_path:
             break
-    if not found:
+    if not slow_path:
         return None
-    return found
+    return slow_path
 
 
 FAST_PATH_UNUSED = CaseDoubtKind(

@@ -37,7 +37,7 @@ def doubts_of_set(
     system        the system's name in the tree; None if unknown
     system_facts  the system's JSON, with MLCommons' keys; empty if there is none
     """
-    found = [
+    doubts = [
         *_differing(runs),
         *_equal_seeds(runs),
         *_same_run_twice(runs),
@@ -47,7 +47,7 @@ def doubts_of_set(
         *_operating_system(system, system_facts),
         *_of_single_runs(runs),
     ]
-    return tuple(found)
+    return tuple(doubts)
 
 
 MIXED_RUNS = DoubtKind(
@@ -69,13 +69,13 @@ def _differing(runs: Sequence[TrainingRun]) -> list[Doubt]:
         "round": lambda run: run.round,
         "global batch size": lambda run: run.global_batch_size,
     }
-    found = []
-    for name, of in what.items():
-        values = Counter(of(run) for run in runs if of(run) is not None)
+    doubts = []
+    for name, value_of in what.items():
+        values = Counter(value_of(run) for run in runs if value_of(run) is not None)
         if len(values) > 1:
-            told = ", ".join(f"{value} in {n}" for value, n in values.items())
-            found.append(MIXED_RUNS.doubt(f"the runs differ in {name}: {told}"))
-    return found
+            counts = ", ".join(f"{value} in {n}" for value, n in values.items())
+            doubts.append(MIXED_RUNS.doubt(f"the runs differ in {name}: {counts}"))
+    return doubts
 
 
 EQUAL_SEEDS = DoubtKind(
@@ -218,14 +218,15 @@ def _ranks(run: TrainingRun) -> float | None:
 
 
 def _operating_system(system: str | None, facts: Mapping[str, Any]) -> list[Doubt]:
-    said = facts.get("operating_system")
-    if not isinstance(said, str) or not said or system is None:
+    operating_system = facts.get("operating_system")
+    if not isinstance(operating_system, str) or not operating_system or system is None:
         return []
     for platform, systems in _CONTAINER_PLATFORMS.items():
-        if platform in system.lower() and not any(word in said.lower() for word in systems):
+        if platform in system.lower() and not any(word in operating_system.lower() for word in systems):
             return [
                 SYSTEM_CONTRADICTS.doubt(
-                    f"the system is called {system}, but the operating_system in its JSON is {said}",
+                    f"the system is called {system}, but the operating_system in its JSON is "
+                    f"{operating_system}",
                 )
             ]
     return []
@@ -239,10 +240,11 @@ def _of_single_runs(runs: Sequence[TrainingRun]) -> list[Doubt]:
             by_code[doubt.code].append((run.file, doubt))
     return [
         replace(
-            found[0][1],
-            evidence=f"{len(found)} of {counted(len(runs), 'run')}, as {found[0][0]}: {found[0][1].evidence}",
+            occurrences[0][1],
+            evidence=f"{len(occurrences)} of {counted(len(runs), 'run')}, as {occurrences[0][0]}: "
+            f"{occurrences[0][1].evidence}",
         )
-        for found in by_code.values()
+        for occurrences in by_code.values()
     ]
 
 

@@ -35,16 +35,16 @@ def _within_sessions(
     unrounded: bool = False,
 ) -> tuple[Figure, float, int] | None:
     """The most striking session's statistic, its probability over all sessions, and its runs."""
-    found = []
+    tested_sessions = []
     by_session = sequence.unrounded_by_session if unrounded else sequence.by_session
     for logs, lengths in zip(by_session, sequence.lengths_by_session, strict=True):
         seen = test(logs, lengths)
         if seen is not None:
-            found.append((*seen, len(logs)))
-    if not found:
+            tested_sessions.append((*seen, len(logs)))
+    if not tested_sessions:
         return None
-    figure, probability, length = min(found, key=lambda seen: seen[1])
-    return figure, min(1.0, probability * len(found)), length
+    figure, probability, length = min(tested_sessions, key=lambda seen: seen[1])
+    return figure, min(1.0, probability * len(tested_sessions)), length
 
 
 def _first_unlikely(
@@ -64,10 +64,10 @@ def _lag1(logs: tuple[float, ...], _lengths: tuple[float, ...]) -> tuple[float, 
 
 def drift(case: Case) -> str | None:
     """A trend over the runs of a session, or over its blocks' ratios."""
-    found = drifts(case.successions)
-    if not found:
+    trends = drifts(case.successions)
+    if not trends:
         return None
-    sequence, change, probability, runs = found[0]
+    sequence, change, probability, runs = trends[0]
     return (
         f"{sequence.name} {'rose' if change > 0 else 'fell'} by {percent(abs(share_of(change)))} over "
         f"{counted(runs, 'block' if case.paired else 'run')} in a row (p {probability:.1g})"
@@ -141,11 +141,11 @@ def two_modes(case: Case) -> str | None:
     )
     if seen is None:
         return None
-    sequence, found, _, _ = seen
-    apart = share_of(found.means[1] - found.means[0])
-    wide = f"{found.gap:.1f} times" if math.isfinite(found.gap) and found.gap < 1000 else "over 1000 times"
+    sequence, modes, _, _ = seen
+    apart = share_of(modes.means[1] - modes.means[0])
+    wide = f"{modes.gap:.1f} times" if math.isfinite(modes.gap) and modes.gap < 1000 else "over 1000 times"
     return (
-        f"{sequence.name}: {found.counts[0]} and {found.counts[1]} runs {_of_session(sequence)}"
+        f"{sequence.name}: {modes.counts[0]} and {modes.counts[1]} runs {_of_session(sequence)}"
         f"form two groups {percent(apart)} apart, with a gap {wide} the spread within them"
     )
 
@@ -182,18 +182,18 @@ def one_far_off(case: Case) -> str | None:
     for sequence in looked_at:
         if constant(sequence.logs):
             continue
-        found = trouble.far_off(sequence.unrounded, sequence.lengths)
-        if found is None or found.probability > LEVEL / len(looked_at):
+        outlier = trouble.far_off(sequence.unrounded, sequence.lengths)
+        if outlier is None or outlier.probability > LEVEL / len(looked_at):
             continue
         rest = len(sequence.logs) - 1
-        shift = share_of(abs(found.log_ratio) / len(sequence.logs))
+        shift = share_of(abs(outlier.log_ratio) / len(sequence.logs))
         if shift < MATTERS:
             continue
         of_rest = "what its length explains by" if trouble.varies(sequence.lengths) else "the mean of"
         return (
-            f"{sequence.name}: {sequence.runs[found.index]} is {percent(abs(share_of(found.log_ratio)))} "
-            f"{'above' if found.log_ratio > 0 else 'below'} {of_rest} the other {rest} "
-            f"(p {found.probability:.1g}) and moves the mean of all by {percent(shift)}"
+            f"{sequence.name}: {sequence.runs[outlier.index]} is {percent(abs(share_of(outlier.log_ratio)))} "
+            f"{'above' if outlier.log_ratio > 0 else 'below'} {of_rest} the other {rest} "
+            f"(p {outlier.probability:.1g}) and moves the mean of all by {percent(shift)}"
         )
     return None
 
@@ -263,19 +263,19 @@ def cannot_tell(case: Case) -> str | None:
     if not looked_at:
         return None
     n = min(max(sequence.sessions) for sequence in looked_at)
-    at = shown_at(n)
+    shown_n = shown_at(n)
     ordered = all(sequence.ordered for sequence in looked_at)
     hidden = [
-        f"{found.trouble} in {_share_of_cases(found.power[at] if n >= at else 0.0)}"
-        for code, found in POWER.items()
-        if found.power[at] < 0.5
+        f"{check.trouble} in {_share_of_cases(check.power[shown_n] if n >= shown_n else 0.0)}"
+        for code, check in POWER.items()
+        if check.power[shown_n] < 0.5
         and not (case.paired and code == DEPENDENCE.code)
         and (ordered or code not in (DRIFT.code, DEPENDENCE.code))  # then `order-unknown` names them
     ]
     if not hidden:
         return None
-    of = next(filter(None, map(_of_session, looked_at)), "")
-    runs = f"{counted(n, 'block' if case.paired else 'run')} {of}".rstrip()
+    of_session = next(filter(None, map(_of_session, looked_at)), "")
+    runs = f"{counted(n, 'block' if case.paired else 'run')} {of_session}".rstrip()
     return f"with {runs}, the checks would rarely notice these problems: {', '.join(hidden)}"
 
 

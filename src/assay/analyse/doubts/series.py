@@ -111,14 +111,14 @@ def start(rates: Sequence[float]) -> tuple[float, float]:
 
 
 def _starts(side: Side) -> tuple[list[float], list[float]]:
-    found = [
+    starts = [
         start(series.y)
         for sample in side.group.samples
         if (series := _rate(sample.result)) is not None
         and len(series.y) >= FEWEST_WINDOWS
         and min(series.y) > 0
     ]
-    return [begin for begin, _ in found], [bias for _, bias in found]
+    return [begin for begin, _ in starts], [bias for _, bias in starts]
 
 
 def _rate(result: Result) -> Series | None:
@@ -192,13 +192,13 @@ def _curves(result: Result, name: str) -> Iterator[_Course]:
 
     `eval_accuracy` in MLPerf's logs is a loss in some benchmarks: the round's rules define its direction.
     """
-    found = [series.y for series in result.reading.series if series.name == name]
+    courses = [series.y for series in result.reading.series if series.name == name]
     training = result.reading.training
     evaluated: tuple[float, ...] = ()
     if name == "accuracy" and training is not None:
         evaluated = tuple(value for _, value in training.evaluations)
-        found = found or [evaluated]
-    for values in found:
+        courses = courses or [evaluated]
+    for values in courses:
         sign = -1 if name == "loss" else 1
         if training is not None and values == evaluated:
             sign = _SIGNS.get(relation_of(training.benchmark, training.round), 0)
@@ -220,7 +220,7 @@ def _no_gain(name: str, curves: Sequence[_Course]) -> str:
     gains = [curve.sign * (last - first) for curve, (first, last) in zip(directed, ends, strict=True)]
     if len(directed) < FEWEST_RUNS or not is_no_gain(gains):
         return ""
-    first, last = (_mean([pair[at] for pair in ends]) for at in (0, 1))
+    first, last = (_mean([pair[end] for pair in ends]) for end in (0, 1))
     way = f"from {significant(first, 4)} to {significant(last, 4)}"
     course = f"{name} went {way} on average over {counted(len(directed), 'run')}"
     return course if math.fsum(gains) <= 0 else f"{course}, no more than it fluctuates by"

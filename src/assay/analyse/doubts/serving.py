@@ -17,10 +17,10 @@ LARGEST_LAG = 0.1  # of the median time to first token: the share that the clien
 def client_late(case: Case) -> str | None:
     """A client that was itself late by a considerable share of the times that it measured."""
     for side in case.sides:
-        found = [(lag / median, lag, median) for lag, median in map(_lag, _results(side)) if lag and median]
-        if not found or max(found)[0] <= LARGEST_LAG:
+        lags = [(lag / median, lag, median) for lag, median in map(_lag, _results(side)) if lag and median]
+        if not lags or max(lags)[0] <= LARGEST_LAG:
             continue
-        _, lag, median = max(found)
+        _, lag, median = max(lags)
         return (
             f"{side.name}: in 1 % of its checks the client was {human(lag, 's')} late, and the median time "
             f"to first token is {human(median, 's')}"
@@ -77,19 +77,19 @@ DIFFERENT_LENGTHS = CaseDoubtKind(
 
 def few_beyond(case: Case) -> str | None:
     """A percentile with fewer than ten requests above it; in a comparison, if the sides' numbers differ."""
-    at = case.sides[0].group.point.labels.get("percentile")
-    if not isinstance(at, int | float):
+    percentile = case.sides[0].group.point.labels.get("percentile")
+    if not isinstance(percentile, int | float):
         return None
     counts = {side.name: min(map(_answered, _results(side)), default=0) for side in case.sides}
     most, (fewest, name) = max(counts.values()), min((count, name) for name, count in counts.items())
-    share = min(at, 100 - at) / 100
+    share = min(percentile, 100 - percentile) / 100
     if not fewest or round(fewest * share, 9) >= FEWEST_BEYOND:
         return None
     if len(counts) > 1 and most < UNEQUAL_REQUESTS * fewest:
         return None
     whose = f" of {name}" if len(counts) > 1 else ""
     return (
-        f"percentile {at:g} of {counted(fewest, 'request')} in a run{whose}: "
+        f"percentile {percentile:g} of {counted(fewest, 'request')} in a run{whose}: "
         f"{significant(fewest * share, 2)} of them beyond it, "
         f"{FEWEST_BEYOND} take {math.ceil(round(FEWEST_BEYOND / share, 6))} requests"
     )

@@ -157,8 +157,10 @@ def different_work(case: Case) -> str | None:
     if len({side.group.point.shape for side in case.sides}) == 1:
         names = (*names, *WORK_AT_EQUAL_SHAPE)
     a, b = (_stated(side) for side in case.sides)
-    asked = set.intersection(*(set(_parameters(side)) for side in case.sides))  # `different-parameters`' own
-    differing = [n for n in names if n in a and n in b and a[n] != b[n] and n not in asked]
+    parameters = set.intersection(
+        *(set(_parameters(side)) for side in case.sides)
+    )  # `different-parameters`' own
+    differing = [n for n in names if n in a and n in b and a[n] != b[n] and n not in parameters]
     if not differing:
         return None
     shown = [f"{name} {_either(a, name)} and {_either(b, name)}" for name in differing[:MOST_SHOWN]]
@@ -222,12 +224,14 @@ def stated_once(case: Case) -> str | None:
     """A batch or a number format that only one side states: the other side's may differ."""
     if len(case.sides) < 2:
         return None
-    (a, b), (one, other) = (_stated(side) for side in case.sides), (side.name for side in case.sides)
+    (a, b), (name_a, name_b) = (_stated(side) for side in case.sides), (side.name for side in case.sides)
     parts = []
     for names in STATED_BY_BOTH:
-        of_a, of_b = (next((f"{n} {_either(of, n)}" for n in names if n in of), "") for of in (a, b))
+        of_a, of_b = (
+            next((f"{n} {_either(stated, n)}" for n in names if n in stated), "") for stated in (a, b)
+        )
         if bool(of_a) != bool(of_b):
-            parts.append(f"only {one if of_a else other} states {of_a or of_b}")
+            parts.append(f"only {name_a if of_a else name_b} states {of_a or of_b}")
     if not parts:
         return None
     return ", ".join(parts)
@@ -247,15 +251,15 @@ STATED_ONCE = CaseDoubtKind(
 
 def _stated(side: Side) -> dict[str, set[str]]:
     """The values of each fact that this side's programs reported, and of what its training logs state."""
-    found: dict[str, set[str]] = {}
+    values_by_fact: dict[str, set[str]] = {}
     for sample in side.group.samples:
         reading = sample.result.reading
         logged = {} if reading.training is None else dict(reading.training.hyperparameters)
         logged.pop("train_samples", None)  # the facts have it if it is the size of a data set
         for name, value in {**logged, **reading.facts}.items():
             if name in WORK or name in WORK_AT_EQUAL_SHAPE:
-                found.setdefault(name, set()).add(str(value))
-    return found
+                values_by_fact.setdefault(name, set()).add(str(value))
+    return values_by_fact
 
 
 @lru_cache(maxsize=4096)  # the same few hundred facts in every run
@@ -272,11 +276,11 @@ def _fact(table: dict[str, object], name: str) -> object:
 def _parameters(side: Side) -> dict[str, set[str]]:
     """Each parameter's values on this side, as text; swept ones are equal by the choice of the point."""
     distinct = {s.result.run.trial.digest: s.result.run.trial.params for s in side.group.samples}
-    found: dict[str, set[str]] = {}
+    values_by_name: dict[str, set[str]] = {}
     for params in distinct.values():
         for name, value in params.items():
-            found.setdefault(name, set()).add(str(value))
-    return found
+            values_by_name.setdefault(name, set()).add(str(value))
+    return values_by_name
 
 
 def _either(parameters: dict[str, set[str]], name: str) -> str:

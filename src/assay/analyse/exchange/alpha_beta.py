@@ -63,40 +63,40 @@ def fit(seconds: Mapping[int, float]) -> Line | None:
         return None
     sizes = np.array(sorted(seconds), dtype=float)
     logs = np.log([seconds[int(n)] for n in sizes])
-    found = _fitted(sizes, logs)
-    residuals = logs - _log_time(sizes, found)
-    alpha, beta = np.exp(found)
+    log_parameters = _fitted(sizes, logs)
+    residuals = logs - _log_time(sizes, log_parameters)
+    alpha, beta = np.exp(log_parameters)
     line = Line(float(alpha), float(beta), dict(zip(map(int, sizes), map(float, residuals), strict=True)))
     return line if sizes[0] <= line.half_bytes <= sizes[-1] else None
 
 
-def _log_time(sizes: Array, at: Array) -> Array:
+def _log_time(sizes: Array, log_parameters: Array) -> Array:
     import numpy as np
 
-    return np.logaddexp(at[0], at[1] + np.log(sizes))
+    return np.logaddexp(log_parameters[0], log_parameters[1] + np.log(sizes))
 
 
 def _fitted(sizes: Array, logs: Array) -> Array:
     """Logarithms of α and β by Gauss–Newton on reweighted squares, each step halved until it helps."""
     import numpy as np
 
-    at = np.array([logs.min(), logs[-1] - np.log(sizes[-1])])
+    log_parameters = np.array([logs.min(), logs[-1] - np.log(sizes[-1])])
     for _ in range(_STEPS):
-        rest = logs - _log_time(sizes, at)
+        rest = logs - _log_time(sizes, log_parameters)
         root = np.sqrt(_weights(rest))
-        latency = np.exp(at[0] - _log_time(sizes, at))  # share of α in the time
+        latency = np.exp(log_parameters[0] - _log_time(sizes, log_parameters))  # share of α in the time
         slopes = np.stack([latency, 1 - latency], axis=1)
         step = np.linalg.lstsq(slopes * root[:, None], rest * root, rcond=None)[0]
         step = np.clip(step, -1, 1)
         before = float(np.sum((rest * root) ** 2))
         for _ in range(12):
-            if np.sum((root * (logs - _log_time(sizes, at + step))) ** 2) <= before:
+            if np.sum((root * (logs - _log_time(sizes, log_parameters + step))) ** 2) <= before:
                 break
             step = step / 2
-        at = at + step
+        log_parameters = log_parameters + step
         if np.abs(step).max() < _EXACT:
             break
-    return at
+    return log_parameters
 
 
 def _weights(rest: Array) -> Array:

@@ -100,53 +100,57 @@ def measured(group: Group, results: Iterable[Result]) -> GradientExchange | None
     results  containing all-reduces, of which those count that `of_curve` counts
     """
     gradient_bytes = _gradient_bytes(group)
-    steps = [made for s in group.samples if (made := _step(s.result)) is not None]
+    steps = [step for s in group.samples if (step := _step(s.result)) is not None]
     if gradient_bytes is None or not steps:
         return None
     trained = _where(s.result for s in steps)
     of_place = [
         r for r in results if r.run.trial.workload == "allreduce" and r.counts and _where([r]) <= trained
     ]
-    found, measured_bytes = _exchanges(of_place, gradient_bytes)
-    sessions = {session_of(s) for s in found} & {session_of(s) for s in steps}
+    exchanges, measured_bytes = _exchanges(of_place, gradient_bytes)
+    sessions = {session_of(s) for s in exchanges} & {session_of(s) for s in steps}
     if not sessions:
         return None
     return GradientExchange(
         gradient_bytes,
         measured_bytes,
         _group(group.point, "step_time", steps, sessions),
-        _group(group.point, "exchange", found, sessions),
+        _group(group.point, "exchange", exchanges, sessions),
     )
 
 
 def _at(
     group: Group, point: ScalingPoint, base: ScalingPoint, exchanges: Sequence[Result]
 ) -> Iterator[Communication]:
-    found = measured(group, exchanges)
-    if found is None:
+    gradient_exchange = measured(group, exchanges)
+    if gradient_exchange is None:
         return
-    share = ratio(found.step, found.exchange).estimate
+    share = ratio(gradient_exchange.step, gradient_exchange.exchange).estimate
     lost = None if point is base else _lost(point.efficiency)
-    told = lost is not None and lost.low is not None and lost.low > 0
+    loss_is_certain = lost is not None and lost.low is not None and lost.low > 0
     yield Communication(
         shape=point.shape,
         base=base.shape,
-        gradient_bytes=found.gradient_bytes,
-        measured_bytes=found.measured_bytes,
-        exchange=one_side(found.exchange),
-        extrapolated=found.gradient_bytes > found.measured_bytes,
-        step=one_side(found.step),
+        gradient_bytes=gradient_exchange.gradient_bytes,
+        measured_bytes=gradient_exchange.measured_bytes,
+        exchange=one_side(gradient_exchange.exchange),
+        extrapolated=gradient_exchange.gradient_bytes > gradient_exchange.measured_bytes,
+        step=one_side(gradient_exchange.step),
         share=share,
         lost=lost,
-        explained=min(1.0, share.value / lost.value) if lost is not None and told else None,
+        explained=min(1.0, share.value / lost.value) if lost is not None and loss_is_certain else None,
     )
 
 
 def _gradient_bytes(group: Group) -> int | None:
     """What all runs state identically; None if they state nothing, or differ."""
     stated = {s.result.reading.facts.get("gradient_bytes") for s in group.samples}
-    one = stated.pop() if len(stated) == 1 else None
-    return one if isinstance(one, int) and not isinstance(one, bool) and one > 0 else None
+    gradient_bytes = stated.pop() if len(stated) == 1 else None
+    return (
+        gradient_bytes
+        if isinstance(gradient_bytes, int) and not isinstance(gradient_bytes, bool) and gradient_bytes > 0
+        else None
+    )
 
 
 def _where(results: Iterable[Result]) -> set[tuple[str, Session, Shape, tuple[object, ...]]]:
@@ -181,8 +185,8 @@ def _exchanges(results: Iterable[Result], payload_bytes: int) -> tuple[list[Samp
         latency_s = _latencies(result)
         time_s = exchange_s(latency_s, payload_bytes)
         if time_s is not None:
-            made = Sample(result, time_s), max(latency_s)
-            by_trial.setdefault(result.run.trial.digest, []).append(made)
+            timed = Sample(result, time_s), max(latency_s)
+            by_trial.setdefault(result.run.trial.digest, []).append(timed)
     if not by_trial:
         return [], 0
     chosen = max(by_trial.values(), key=lambda runs: min(runs[0][1], payload_bytes))
@@ -191,12 +195,12 @@ def _exchanges(results: Iterable[Result], payload_bytes: int) -> tuple[list[Samp
 
 def _latencies(result: Result) -> dict[int, float]:
     """Seconds by payload, above 0; the mean of what was printed for one payload."""
-    found: dict[int, list[float]] = {}
+    times_by_size: dict[int, list[float]] = {}
     for measurement in result.reading.measurements:
         size = measurement.labels.get("payload_bytes")
         if measurement.metric == "latency" and isinstance(size, int) and measurement.value > 0:
-            found.setdefault(size, []).append(_seconds(measurement))
-    return {size: mean(times) for size, times in found.items()}
+            times_by_size.setdefault(size, []).append(_seconds(measurement))
+    return {size: mean(times) for size, times in times_by_size.items()}
 
 
 def _group(point: Point, metric: str, samples: Sequence[Sample], sessions: set[Session]) -> Group:

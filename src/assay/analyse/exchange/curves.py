@@ -81,7 +81,7 @@ class _Run:
 
 def exchange_curves(system: str, groups: Iterable[Group]) -> list[ExchangeCurve]:
     """Every curve over at least four sizes that one system's points have, in their order."""
-    return [made for sizes in _by_curve(groups) if (made := _curve(system, sizes)) is not None]
+    return [curve for sizes in _by_curve(groups) if (curve := _curve(system, sizes)) is not None]
 
 
 _Sizes = dict[int, dict[str, Group]]  # size → metric → runs
@@ -90,22 +90,23 @@ _Sizes = dict[int, dict[str, Group]]  # size → metric → runs
 def _by_curve(groups: Iterable[Group]) -> Iterator[_Sizes]:
     curves: dict[tuple[str, str, str], _Sizes] = {}
     units = {"latency": "s", "busbw": "B/s"}
-    for found in groups:
-        point = found.point
+    for group in groups:
+        point = group.point
         size = point.labels.get(SIZE)
-        if point.metric in units and isinstance(size, int) and min(found.values) > 0:
+        if point.metric in units and isinstance(size, int) and min(group.values) > 0:
             setting = repr(sorted(without_size(point.labels).items()))
             curve = curves.setdefault((point.benchmark, point.shape, setting), {})
-            curve.setdefault(size, {})[point.metric] = found.in_unit(units[point.metric])
+            curve.setdefault(size, {})[point.metric] = group.in_unit(units[point.metric])
     for curve in curves.values():
-        whole = {size: of for size, of in sorted(curve.items()) if len(of) == len(units)}
+        whole = {size: by_metric for size, by_metric in sorted(curve.items()) if len(by_metric) == len(units)}
         if len(whole) >= LEAST_SIZES:
             yield whole
 
 
 def _curve(system: str, sizes: _Sizes) -> ExchangeCurve | None:
     points = tuple(
-        ExchangePoint(size, one_side(of["latency"]), one_side(of["busbw"])) for size, of in sizes.items()
+        ExchangePoint(size, one_side(by_metric["latency"]), one_side(by_metric["busbw"]))
+        for size, by_metric in sizes.items()
     )
     runs = _runs(sizes)
     if not runs:
@@ -114,25 +115,25 @@ def _curve(system: str, sizes: _Sizes) -> ExchangeCurve | None:
     off = _misfit(runs, lines)
     why = _why_no_line(runs, lines, off)
     point = next(iter(sizes.values()))["latency"].point
-    made = ExchangeCurve(
+    curve = ExchangeCurve(
         system, point.benchmark, point.shape, without_size(point.labels), points,
         None, None, None, "", (), why, off, *_of_line_rate(runs, sizes),
     )  # fmt: skip
-    return _with_half_measured(made, runs) if why else _with_line(made, runs, lines)
+    return _with_half_measured(curve, runs) if why else _with_line(curve, runs, lines)
 
 
 def _runs(sizes: _Sizes) -> list[_Run]:
     """The runs that have at least four sizes."""
     results: dict[str, Result] = {}
-    found: dict[str, dict[str, dict[int, float]]] = {"latency": {}, "busbw": {}}
-    for size, of in sizes.items():
-        for metric, by_run in found.items():
-            for sample in of[metric].samples:
+    values_by_metric: dict[str, dict[str, dict[int, float]]] = {"latency": {}, "busbw": {}}
+    for size, by_metric in sizes.items():
+        for metric, by_run in values_by_metric.items():
+            for sample in by_metric[metric].samples:
                 results[sample.result.run.id] = sample.result
                 by_run.setdefault(sample.result.run.id, {})[size] = sample.value
     runs = []
     for run, result in results.items():
-        seconds, busbw = (by_run.get(run, {}) for by_run in found.values())
+        seconds, busbw = (by_run.get(run, {}) for by_run in values_by_metric.values())
         both = [size for size in seconds if size in busbw]
         if len(both) >= LEAST_SIZES:
             runs.append(_Run(result, {n: seconds[n] for n in both}, {n: busbw[n] for n in both}))
@@ -157,15 +158,15 @@ def _why_no_line(runs: Sequence[_Run], lines: Sequence[Line], off: Misfit | None
     return ""
 
 
-def _with_line(made: ExchangeCurve, runs: Sequence[_Run], lines: Sequence[Line]) -> ExchangeCurve:
+def _with_line(curve: ExchangeCurve, runs: Sequence[_Run], lines: Sequence[Line]) -> ExchangeCurve:
     def over_runs(values: Iterable[float], unit: str) -> Estimate:
-        return _over_runs(made, runs, values, unit)
+        return _over_runs(curve, runs, values, unit)
 
-    least, most = (math.log(made.points[at].size_bytes) for at in (0, -1))
-    grid = [math.exp(least + (most - least) * at / (DRAWN - 1)) for at in range(DRAWN)]
+    least, most = (math.log(curve.points[index].size_bytes) for index in (0, -1))
+    grid = [math.exp(least + (most - least) * index / (DRAWN - 1)) for index in range(DRAWN)]
     both = list(zip(runs, lines, strict=True))
     return replace(
-        made,
+        curve,
         alpha=over_runs((line.alpha_s for line in lines), "s"),
         asymptote=over_runs((run.bus / line.beta_s for run, line in both), "B/s"),
         half=over_runs((line.half_bytes for line in lines), "B"),
@@ -176,12 +177,12 @@ def _with_line(made: ExchangeCurve, runs: Sequence[_Run], lines: Sequence[Line])
     )
 
 
-def _with_half_measured(made: ExchangeCurve, runs: Sequence[_Run]) -> ExchangeCurve:
+def _with_half_measured(curve: ExchangeCurve, runs: Sequence[_Run]) -> ExchangeCurve:
     halves = [_half_measured(run.busbw) for run in runs]
     known = [half for half in halves if half is not None]
     if len(known) < len(runs):
-        return made
-    return replace(made, half=_over_runs(made, runs, known, "B"), half_by="sizes")
+        return curve
+    return replace(curve, half=_over_runs(curve, runs, known, "B"), half_by="sizes")
 
 
 def _half_measured(busbw: Mapping[int, float]) -> float | None:
@@ -197,10 +198,10 @@ def _half_measured(busbw: Mapping[int, float]) -> float | None:
     return None
 
 
-def _over_runs(made: ExchangeCurve, runs: Sequence[_Run], values: Iterable[float], unit: str) -> Estimate:
+def _over_runs(curve: ExchangeCurve, runs: Sequence[_Run], values: Iterable[float], unit: str) -> Estimate:
     """Geometric mean with its interval, which allows for interim looks like any other."""
     samples = tuple(Sample(run.result, value) for run, value in zip(runs, values, strict=True))
-    point = Point(made.benchmark, made.shape, "", unit, None, made.labels)
+    point = Point(curve.benchmark, curve.shape, "", unit, None, curve.labels)
     return one_side(Group(point, samples))
 
 
@@ -216,7 +217,9 @@ def _of_line_rate(runs: Sequence[_Run], sizes: _Sizes) -> tuple[Fabric | None, E
     several = any(shape.ranks > count for count in nodes)
     if fabric is None or (several and _operation(runs[0].result) == "alltoall"):
         return None, None
-    best = max((one_side(of["busbw"]) for of in sizes.values()), key=lambda estimate: estimate.value)
+    best = max(
+        (one_side(by_metric["busbw"]) for by_metric in sizes.values()), key=lambda estimate: estimate.value
+    )
     rate = fabric.bytes_per_s
     low, high = (None if end is None else end / rate for end in (best.low, best.high))
     return fabric, replace(best, value=best.value / rate, low=low, high=high, unit="")
@@ -227,9 +230,9 @@ def _slowest_fabric(runs: Sequence[_Run]) -> Fabric | None:
     tables = [run.result.provenance.nodes if run.result.provenance is not None else () for run in runs]
     if not all(len(nodes) > 1 for nodes in tables):
         return None
-    found = [fabrics.of_node(node) for nodes in tables for node in nodes]
-    known = [fabric for fabric in found if fabric is not None]
-    return min(known, key=lambda fabric: fabric.bytes_per_s) if len(known) == len(found) else None
+    per_node = [fabrics.of_node(node) for nodes in tables for node in nodes]
+    known = [fabric for fabric in per_node if fabric is not None]
+    return min(known, key=lambda fabric: fabric.bytes_per_s) if len(known) == len(per_node) else None
 
 
 def _operation(result: Result) -> Scalar | None:

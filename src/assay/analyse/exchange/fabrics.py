@@ -45,7 +45,7 @@ def of_node(facts: Mapping[str, Scalar]) -> Fabric | None:
 
     It is unknown which of several ports a job used: the sum is what it could have used.
     """
-    found: list[tuple[float, str]] = []
+    ports: list[tuple[float, str]] = []
     for name, value in facts.items():
         match = re.fullmatch(r"(infiniband\..+\.port\w+)\.rate", name)
         rate = port_bytes_per_s(value) if match and isinstance(value, str) else None
@@ -54,10 +54,10 @@ def of_node(facts: Mapping[str, Scalar]) -> Fabric | None:
         generation = re.search(r"\d+X (\w+)\)", str(value))
         layer = str(facts.get(f"{match[1]}.link_layer") or "InfiniBand")
         word = generation[1] if generation and layer == "InfiniBand" else f"{rate * 8 / 1e9:g} Gb/s"
-        found.append((rate, f"{word} {layer}"))
-    if found:
-        kinds = {kind: sum(1 for _, other in found if other == kind) for _, kind in found}
-        return Fabric(sum(r for r, _ in found), " + ".join(f"{n} × {kind}" for kind, n in kinds.items()))
+        ports.append((rate, f"{word} {layer}"))
+    if ports:
+        kinds = {kind: sum(1 for _, other in ports if other == kind) for _, kind in ports}
+        return Fabric(sum(r for r, _ in ports), " + ".join(f"{n} × {kind}" for kind, n in kinds.items()))
     return _ethernet(facts)
 
 

@@ -57,14 +57,14 @@ def _of_system(
 ) -> Iterator[Requirement]:
     groups = group(results, metrics)
     places = {place_of(result.run): result.run for result in results}
-    for benchmark, wanted in expectations.items():
-        for expectation in wanted:
+    for benchmark, required in expectations.items():
+        for expectation in required:
             here = {
-                key: found
-                for key, found in groups.items()
+                key: point_group
+                for key, point_group in groups.items()
                 if (key.place.benchmark, key.metric) == (benchmark, expectation.metric)
             }
-            yield from (_verdict(system, found, expectation) for found in here.values())
+            yield from (_verdict(system, point_group, expectation) for point_group in here.values())
             measured = {key.place for key in here}
             for place, run in places.items():
                 if place.benchmark == benchmark and place not in measured:
@@ -81,24 +81,24 @@ def _of_system(
                     )
 
 
-def _verdict(system: str, found: Group, expectation: Expectation) -> Requirement:
-    estimate, why = _estimate(found)
-    needed = convert(expectation.value, expectation.unit, found.point.unit)
-    case = doubts.Case((doubts.Side(system, found),), estimate)
-    lost = encounters.lost_to_others([sample.result for sample in found.samples], DEFAULT_MARGIN)
+def _verdict(system: str, measured: Group, expectation: Expectation) -> Requirement:
+    estimate, why = _estimate(measured)
+    needed = convert(expectation.value, expectation.unit, measured.point.unit)
+    case = doubts.Case((doubts.Side(system, measured),), estimate)
+    lost = encounters.lost_to_others([sample.result for sample in measured.samples], DEFAULT_MARGIN)
     verdict, reason = decide(estimate, expectation.relation, needed, lost)
-    if looks := looks_of(found.samples):
+    if looks := looks_of(measured.samples):
         reason += f" ({allowance(estimate.confidence, looks)})"
     raised = doubts.of(case)
     for doubt in raised:
         if doubt.code == FEW_BEYOND.code:
             verdict, reason = "undecided", doubt.evidence
-    if verdict != "undecided" and not _may_change(found, estimate, expectation.relation, needed):
+    if verdict != "undecided" and not _may_change(measured, estimate, expectation.relation, needed):
         raised = tuple(doubt for doubt in raised if doubt.code not in OTHERS_USED_ITS_CPUS)
-    return Requirement(system, found.point, expectation, estimate, verdict, why or reason, raised)
+    return Requirement(system, measured.point, expectation, estimate, verdict, why or reason, raised)
 
 
-def _may_change(found: Group, estimate: Estimate, relation: Literal[">=", "<="], needed: float) -> bool:
+def _may_change(measured: Group, estimate: Estimate, relation: Literal[">=", "<="], needed: float) -> bool:
     """Whether a verdict may be another one without the time that the runs may have lost to others.
 
     Each run may be off by up to its own loss. That moves the mean by at most the mean loss, and as much of
@@ -106,10 +106,10 @@ def _may_change(found: Group, estimate: Estimate, relation: Literal[">=", "<="],
     metric may get better or worse by a loss.
     """
     low, high = estimate.low, estimate.high
-    shares = encounters.lost_by_run([sample.result for sample in found.samples])
+    shares = encounters.lost_by_run([sample.result for sample in measured.samples])
     if low is None or high is None or any(share is None or share > MOST_LOST for share in shares):
         return True
-    spread = stdev(logs(found))
+    spread = stdev(logs(measured))
     if spread == 0:  # equal figures don't say how the bounds depend on a spread
         return True
     lost = [-math.log1p(-(share or 0.0)) for share in shares]
@@ -132,11 +132,11 @@ def decide(
     low, high, unit = estimate.low, estimate.high, estimate.unit
     if low is None or high is None:
         return "undecided", "there is no bound"
-    asked = f"{relation} {human(needed, unit)}"
+    requirement = f"{relation} {human(needed, unit)}"
     sign = 1 if relation == ">=" else -1
     safe, hopeful = (low, high) if relation == ">=" else (high, low)
     if sign * (safe - needed) >= 0:
-        return "holds", f"the 95 % bound {human(safe, unit)} is {asked}"
+        return "holds", f"the 95 % bound {human(safe, unit)} is {requirement}"
     if sign * (hopeful - needed) < 0 and lost:
         alone = hopeful / (1 - lost) ** sign if lost <= MOST_LOST else None
         if alone is None or sign * (alone - needed) >= 0:
@@ -145,17 +145,17 @@ def decide(
             )
             return (
                 "undecided",
-                f"{human(hopeful, unit)} is not {asked}, but {taken}: run again on an idle machine",
+                f"{human(hopeful, unit)} is not {requirement}, but {taken}: run again on an idle machine",
             )
     if sign * (hopeful - needed) < 0:
-        return "fails", f"even the favorable 95 % bound {human(hopeful, unit)} is not {asked}"
+        return "fails", f"even the favorable 95 % bound {human(hopeful, unit)} is not {requirement}"
     between = f"{human(low, unit)} and {human(high, unit)}"
     return "undecided", f"{human(needed, unit)} is between the 95 % bounds {between}: new runs"
 
 
-def _estimate(found: Group) -> tuple[Estimate, str]:
+def _estimate(measured: Group) -> tuple[Estimate, str]:
     """Geometric mean with its bounds, or the reason why there are none."""
-    estimate = one_side(found, CONFIDENCE)
-    if min(found.values) <= 0:
+    estimate = one_side(measured, CONFIDENCE)
+    if min(measured.values) <= 0:
         return estimate, "a value is not above 0: no bound"
-    return estimate, f"{why}: no bound" if (why := intervals.one_mean(logs(found)).why) else ""
+    return estimate, f"{why}: no bound" if (why := intervals.one_mean(logs(measured)).why) else ""

@@ -77,31 +77,31 @@ def usage(points: Mapping[str, Iterable[Group]], flops: Flops) -> tuple[Usage, .
 
     points  system → its points
     """
-    found = [
-        made
+    usages = [
+        compared
         for system, groups in points.items()
         for of_point in groups
-        if (made := of_group(system, of_point, flops)) is not None
+        if (compared := of_group(system, of_point, flops)) is not None
     ]
-    return tuple(_largest_payloads(found))
+    return tuple(_largest_payloads(usages))
 
 
-def of_group(system: str, found: Group, flops: Flops) -> Usage | None:
+def of_group(system: str, group: Group, flops: Flops) -> Usage | None:
     """The runs at one point compared with the limit; None if the metric has no limit."""
-    run = found.samples[0].result.run
-    kind = _kind(found.point, flops(run))
-    if kind is None or min(found.values) <= 0:
+    run = group.samples[0].result.run
+    kind = _kind(group.point, flops(run))
+    if kind is None or min(group.values) <= 0:
         return None
-    most = _most(kind, found, flops(run))
-    up, base = factor(found.point.unit)
-    value = one_side(found)
+    most = _most(kind, group, flops(run))
+    up, base = factor(group.point.unit)
+    value = one_side(group)
     value = _scaled(value, up, base)
-    normal = _normal(found, value)
+    normal = _normal(group, value)
     if isinstance(most, str):
-        return Usage(system, found.point, kind, None, None, "", "", most, normal)
+        return Usage(system, group.point, kind, None, None, "", "", most, normal)
     share = _scaled(value, most.per_unit / most.peak, "")
     return Usage(
-        system, found.point, kind, share, most.peak / most.per_unit, most.of, most.source, "", normal
+        system, group.point, kind, share, most.peak / most.per_unit, most.hardware, most.source, "", normal
     )
 
 
@@ -122,61 +122,61 @@ class _Peak:
 
     peak: float
     per_unit: float
-    of: str
+    hardware: str
     source: str
 
 
-def _most(kind: Kind, found: Group, flops_per_sample: float | None) -> _Peak | str:
+def _most(kind: Kind, group: Group, flops_per_sample: float | None) -> _Peak | str:
     """The limit to compare the measurement with, or why it is unknown, as text."""
     if kind == "line-rate":
-        return _line_rate(found)
-    name = accelerator_name(found.samples[0].result)
+        return _line_rate(group)
+    name = accelerator_name(group.samples[0].result)
     if name is None:
         return "the peak of a CPU, or of an unnamed accelerator, is unknown"
     device = of_name(name)
     if device is None:
         return f"the peak of {name} is unknown"
-    ranks = Shape.parse(found.point.shape).ranks
+    ranks = Shape.parse(group.point.shape).ranks
     if kind == "memory-bandwidth":
         return _Peak(device.memory_bytes_per_s * ranks, 1.0, f"{ranks} × {name}", device.source)
-    chosen, assumed = _format(found, device, kind)
+    chosen, assumed = _format(group, device, kind)
     peak = device.peak_flop_per_s.get(chosen)
     if peak is None:
         return f"the peak of {name} is unknown for {chosen or 'an unstated number format'}"
-    words = f"{ranks} × {name}, {chosen} {peak / 1e12:g} TFLOP/s each"
-    words += ", assumed: the log states no number format" if assumed else ""
-    return _Peak(peak * ranks, flops_per_sample or 1.0, words, device.source)
+    hardware = f"{ranks} × {name}, {chosen} {peak / 1e12:g} TFLOP/s each"
+    hardware += ", assumed: the log states no number format" if assumed else ""
+    return _Peak(peak * ranks, flops_per_sample or 1.0, hardware, device.source)
 
 
-def _format(found: Group, device: Accelerator, kind: Kind) -> tuple[str, bool]:
+def _format(group: Group, device: Accelerator, kind: Kind) -> tuple[str, bool]:
     """The number format that the arithmetic used, and whether it is only assumed.
 
     A training in fp32 may use TF32 if the device has it (PyTorch's convolutions do by default), so it is
     compared with that: the larger peak, which doesn't flatter the result.
     """
-    chosen, assumed = arithmetic_of(found)
+    chosen, assumed = arithmetic_of(group)
     tf32 = kind == "mfu" and chosen == "fp32" and "tf32" in device.peak_flop_per_s
     return "tf32" if tf32 else chosen, assumed
 
 
-def arithmetic_of(found: Group) -> tuple[str, bool]:
+def arithmetic_of(group: Group) -> tuple[str, bool]:
     """The number format, and whether it is only assumed; "" if it is neither stated nor safe to assume.
 
     MLPerf's image benchmarks are trained in 16 bits on every accelerator that supports it; language models
     may be trained in 8 bits.
     """
-    stated = number_format(found)
-    training = found.samples[0].result.reading.training
+    stated = number_format(group)
+    training = group.samples[0].result.reading.training
     if stated or training is None or training.benchmark not in IN_16_BITS:
         return stated, False
     return "fp16", True
 
 
-def number_format(found: Group) -> str:
+def number_format(group: Group) -> str:
     """The number format that label, program or parameters state: `bf16`; "" if none does."""
-    result = found.samples[0].result
+    result = group.samples[0].result
     tables: tuple[Mapping[str, object], ...] = (
-        found.point.labels,
+        group.point.labels,
         result.reading.facts,
         result.run.trial.params,
     )
@@ -198,10 +198,10 @@ def accelerator_name(result: Result) -> str | None:
     return next((name for name in named if isinstance(name, str) and name), None)
 
 
-def _line_rate(found: Group) -> _Peak | str:
+def _line_rate(group: Group) -> _Peak | str:
     """What leaves a node: with k nodes, each sends at least 2(k−1)/k of the payload, however many ranks."""
-    shape = Shape.parse(found.point.shape)
-    provenance = found.samples[0].result.provenance
+    shape = Shape.parse(group.point.shape)
+    provenance = group.samples[0].result.provenance
     nodes = provenance.nodes if provenance else ()
     k = shape.nodes or len(nodes)
     if k < 2:
@@ -215,14 +215,14 @@ def _line_rate(found: Group) -> _Peak | str:
     return _Peak(slowest.bytes_per_s, crossing, f"{slowest.ports} per node", "the ports' rates in /sys")
 
 
-def _normal(found: Group, value: Estimate) -> PublishedRange | None:
-    result = found.samples[0].result
-    name, shape = accelerator_name(result), Shape.parse(found.point.shape)
+def _normal(group: Group, value: Estimate) -> PublishedRange | None:
+    result = group.samples[0].result
+    name, shape = accelerator_name(result), Shape.parse(group.point.shape)
     if name is None:
         return None
     nodes = shape.nodes or (len(result.provenance.nodes) if result.provenance else None)
     known = matching(
-        workload_of(result), found.point.metric, name, arithmetic_of(found)[0], shape.ranks, nodes
+        workload_of(result), group.point.metric, name, arithmetic_of(group)[0], shape.ranks, nodes
     )
     if not known:
         return None
@@ -234,23 +234,24 @@ def _normal(found: Group, value: Estimate) -> PublishedRange | None:
     return PublishedRange(min(figures), max(figures), each, verdict, known)
 
 
-def _largest_payloads(found: Iterable[Usage]) -> Iterable[Usage]:
+def _largest_payloads(usages: Iterable[Usage]) -> Iterable[Usage]:
     largest: dict[tuple[str, str, str], float] = {}
-    kept = list(found)
-    for one in kept:
-        if one.kind == "line-rate":
-            key = (one.system, one.point.benchmark, one.point.shape)
-            largest[key] = max(largest.get(key, 0.0), _payload(one))
+    kept = list(usages)
+    for measurement in kept:
+        if measurement.kind == "line-rate":
+            key = (measurement.system, measurement.point.benchmark, measurement.point.shape)
+            largest[key] = max(largest.get(key, 0.0), _payload(measurement))
     return [
-        one
-        for one in kept
-        if one.kind != "line-rate"
-        or _payload(one) == largest[one.system, one.point.benchmark, one.point.shape]
+        measurement
+        for measurement in kept
+        if measurement.kind != "line-rate"
+        or _payload(measurement)
+        == largest[measurement.system, measurement.point.benchmark, measurement.point.shape]
     ]
 
 
-def _payload(one: Usage) -> float:
-    size = one.point.labels.get("payload_bytes")
+def _payload(measurement: Usage) -> float:
+    size = measurement.point.labels.get("payload_bytes")
     return float(size) if isinstance(size, int | float) else 0.0
 
 
