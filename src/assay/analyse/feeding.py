@@ -132,24 +132,24 @@ def feedings(results: Sequence[Result], metrics: Metrics, sample_bytes: Mapping[
     points = list(_points(results, metrics))
     demands = _demands(points)
     storages = [
-        one
-        for one in points
-        if one.first.run.trial.workload == "storage"
-        and _is(one, "read_bandwidth")
-        and one.group.point.labels.get("phase") in _READS
+        point
+        for point in points
+        if point.first.run.trial.workload == "storage"
+        and _is(point, "read_bandwidth")
+        and point.group.point.labels.get("phase") in _READS
     ]
-    found = [
+    comparisons = [
         _feeding(supply, demand, None)
         for supply, demand in _loaders_with(points, demands)
         if not _other_training(supply, demand)
     ]
-    found += [
+    comparisons += [
         _feeding(supply, demand, sizes[demand.first.run.trial.workload])
         for supply in storages
         for demand in demands
         if demand.first.run.trial.workload in sizes
     ]
-    return [one for one in found if one is not None]
+    return [feeding for feeding in comparisons if feeding is not None]
 
 
 def different_trainings(results: Sequence[Result], metrics: Metrics) -> list[str]:
@@ -163,7 +163,7 @@ def different_trainings(results: Sequence[Result], metrics: Metrics) -> list[str
 
 
 def _demands(points: Iterable[_Measured]) -> list[_Measured]:
-    return [one for one in points if _mode(one) in ("synthetic", "real") and _is(one, "throughput")]
+    return [point for point in points if _mode(point) in ("synthetic", "real") and _is(point, "throughput")]
 
 
 def _loaders_with(
@@ -179,7 +179,7 @@ def _loaders_with(
 
 def _other_training(supply: _Measured, demand: _Measured) -> str:
     """The parameters in which two trainings of a workload differ, as text; "" if they are the same."""
-    theirs, ours = (one.first.run.trial.params for one in (supply, demand))
+    theirs, ours = (side.first.run.trial.params for side in (supply, demand))
     differing = sorted(name for name in {*theirs, *ours} - _MAY_DIFFER if theirs.get(name) != ours.get(name))
     return ", ".join(f"{name} {theirs.get(name)} and {ours.get(name)}" for name in differing)
 
@@ -190,7 +190,7 @@ def read_sample_bytes(results: Iterable[Result]) -> dict[str, float]:
     for result in results:
         if not result.counts or result.run.trial.params.get("mode") != "data-only":
             continue
-        by_name = {one.metric: one.value for one in result.reading.measurements}
+        by_name = {measurement.metric: measurement.value for measurement in result.reading.measurements}
         if by_name.get("throughput", 0) > 0 and "read_rate" in by_name:
             rates.setdefault(result.run.trial.workload, []).append(
                 by_name["read_rate"] / by_name["throughput"]
@@ -200,19 +200,19 @@ def read_sample_bytes(results: Iterable[Result]) -> dict[str, float]:
 
 def checkpoint_costs(results: Sequence[Result], metrics: Metrics, every_s: float) -> list[CheckpointCost]:
     """What the checkpoints of the workload `storage` cost, saved after each `every_s` seconds of work."""
-    found = []
-    for one in _points(results, metrics):
-        trial = one.first.run.trial
-        labels = one.group.point.labels
+    costs = []
+    for measured in _points(results, metrics):
+        trial = measured.first.run.trial
+        labels = measured.group.point.labels
         if (
             trial.workload != "storage"
-            or not _is(one, "checkpoint_time")
+            or not _is(measured, "checkpoint_time")
             or labels.get("operation") != "save"
         ):
             continue
-        save = one_side(one.group)
-        bytes_ = int(trial.params["checkpoint_bytes"]) * one.ranks
-        point = one.group.point
+        save = one_side(measured.group)
+        bytes_ = int(trial.params["checkpoint_bytes"]) * measured.ranks
+        point = measured.group.point
         day = Estimate(
             _a_day(save.value, every_s),
             None if save.low is None else _a_day(save.low, every_s),
@@ -221,8 +221,10 @@ def checkpoint_costs(results: Sequence[Result], metrics: Metrics, every_s: float
             "s",
             save.confidence,
         )
-        found.append(CheckpointCost(one.system, point.benchmark, point.shape, bytes_, save, every_s, day))
-    return found
+        costs.append(
+            CheckpointCost(measured.system, point.benchmark, point.shape, bytes_, save, every_s, day)
+        )
+    return costs
 
 
 def _a_day(save_s: float, every_s: float) -> float:
@@ -234,27 +236,27 @@ def _points(results: Iterable[Result], metrics: Metrics) -> Iterator[_Measured]:
     by_system: dict[str, list[Result]] = {}
     for result in results:
         by_system.setdefault(result.run.trial.system, []).append(result)
-    for system, of in by_system.items():
-        for found in group(of, metrics).values():
-            if found.samples:
-                yield _Measured(system, found)
+    for system, system_results in by_system.items():
+        for point_group in group(system_results, metrics).values():
+            if point_group.samples:
+                yield _Measured(system, point_group)
 
 
-def _mode(one: _Measured) -> object:
-    return one.first.run.trial.params.get("mode")
+def _mode(measured: _Measured) -> object:
+    return measured.first.run.trial.params.get("mode")
 
 
-def _is(one: _Measured, metric: str) -> bool:
-    return one.group.point.metric == metric
+def _is(measured: _Measured, metric: str) -> bool:
+    return measured.group.point.metric == metric
 
 
 def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -> Feeding | None:
     """None if either mean is not above 0."""
     if why_no_ratio(demand.group, supply.group):
         return None
-    found = ratio(demand.group, supply.group)
-    raised = _doubts(supply, demand, found)
-    times, why = _allowed(supply, demand, found)
+    supply_ratio = ratio(demand.group, supply.group)
+    raised = _doubts(supply, demand, supply_ratio)
+    times, why = _allowed(supply, demand, supply_ratio)
     each = (1.0 if sample_bytes is None else sample_bytes) / demand.ranks
     unit = demand.group.point.unit if sample_bytes is None else "B/s"
     return Feeding(
@@ -273,22 +275,24 @@ def _scaled(estimate: Estimate, factor: float, unit: str) -> Estimate:
     return replace(estimate, value=estimate.value * factor, low=low, high=high, unit=unit)
 
 
-def _doubts(supply: _Measured, demand: _Measured, found: Ratio) -> tuple[Doubt, ...]:
+def _doubts(supply: _Measured, demand: _Measured, supply_ratio: Ratio) -> tuple[Doubt, ...]:
     """About the runs of both; that they did different things is no doubt here."""
     sides = (doubts.Side(demand.name, demand.group), doubts.Side(supply.name, supply.group))
-    case = doubts.Case(sides, found.estimate, None, found.interleaved, found.dropped)
+    case = doubts.Case(sides, supply_ratio.estimate, None, supply_ratio.interleaved, supply_ratio.dropped)
     expected = {kind.code for kind in doubts.of_subject("sides")}
     return tuple(doubt for doubt in doubts.of(case) if doubt.code not in expected)
 
 
-def _allowed(supply: _Measured, demand: _Measured, found: Ratio) -> tuple[Estimate, str]:
+def _allowed(supply: _Measured, demand: _Measured, supply_ratio: Ratio) -> tuple[Estimate, str]:
     """Supply over demand, stretched by what each may have lost to others, or why it has no interval."""
-    if found.interval.why:
-        why = found.interval.why.replace("A has", "the demand has").replace("B has", "the supply has")
-        return found.estimate, why
+    if supply_ratio.interval.why:
+        why = supply_ratio.interval.why.replace("A has", "the demand has").replace("B has", "the supply has")
+        return supply_ratio.estimate, why
     lost = lost_time.lost_by_sides(demand.results, supply.results, DEFAULT_MARGIN)
     if lost_time.too_much(lost):
-        words = lost_time.words(lost, (demand.name, supply.name))
+        loss_text = lost_time.words(lost, (demand.name, supply.name))
         limit = f"nothing is promised above {percent(lost_time.MOST_LOST)}"
-        return replace(found.estimate, low=None, high=None), f"{words}; {limit}: run again on an idle machine"
-    return lost_time.allowing_for(lost, found.estimate, "higher"), ""
+        return replace(
+            supply_ratio.estimate, low=None, high=None
+        ), f"{loss_text}; {limit}: run again on an idle machine"
+    return lost_time.allowing_for(lost, supply_ratio.estimate, "higher"), ""

@@ -71,44 +71,44 @@ def histories(results: Iterable[Result], metric: str, *, metrics: Metrics) -> tu
     for result in results:
         by_system.setdefault((result.run.suite, result.run.trial.system), []).append(result)
     return tuple(
-        _history(suite, system, found)
+        _history(suite, system, point_group)
         for (suite, system), of_system in sorted(by_system.items())
-        for key, found in group(of_system, metrics).items()
+        for key, point_group in group(of_system, metrics).items()
         if key.metric == metric
     )
 
 
-def _history(suite: str, system: str, found: Group) -> History:
-    entries = _entries(found)
+def _history(suite: str, system: str, measured: Group) -> History:
+    entries = _entries(measured)
     dropped = max(len(entries) - MOST_SESSIONS, 0)
     entries = entries[dropped:]
     if min((entry.value for entry in entries), default=1) > 0:
-        made = split([math.log(entry.value) for entry in entries])
+        level_split = split([math.log(entry.value) for entry in entries])
     else:
-        made = Split((), (), None, f"{found.point.metric} is not above 0 in every session")
-    edges = [0, *(step.before for step in made.steps), len(entries)]
+        level_split = Split((), (), None, f"{measured.point.metric} is not above 0 in every session")
+    edges = [0, *(step.before for step in level_split.steps), len(entries)]
     return History(
         suite=suite,
         system=system,
-        point=found.point,
+        point=measured.point,
         entries=tuple(entries),
-        steps=tuple(_directed(step, found.point.better) for step in made.steps),
+        steps=tuple(_directed(step, measured.point.better) for step in level_split.steps),
         levels=tuple(
             (math.exp(level), end - begin)
-            for level, (begin, end) in zip(made.levels, pairwise(edges), strict=False)
+            for level, (begin, end) in zip(level_split.levels, pairwise(edges), strict=False)
         ),
-        spread=made.spread,
-        reason=made.reason,
+        spread=level_split.spread,
+        reason=level_split.reason,
         dropped=dropped,
     )
 
 
-def _entries(found: Group) -> list[SessionValue]:
+def _entries(measured: Group) -> list[SessionValue]:
     """Sessions by the time of their first run."""
     by_session: dict[str, list[tuple[Result, float]]] = {}
-    for sample in found.samples:
+    for sample in measured.samples:
         by_session.setdefault(sample.result.run.session, []).append((sample.result, sample.value))
-    kind = mean if min(found.values, default=0) > 0 else fmean
+    kind = mean if min(measured.values, default=0) > 0 else fmean
     entries = [
         SessionValue(
             session=session,

@@ -40,12 +40,12 @@ class Spending:
     energy: Estimate | None
 
 
-def spending(point: ScalingPoint, of: Scaling, prices: Prices) -> Spending:
+def spending(point: ScalingPoint, scaling: Scaling, prices: Prices) -> Spending:
     """The resources of one result: one run for a time, a million samples for a rate.
 
     All ranks of the shape count for the whole time, busy or not, because all are paid for.
     """
-    seconds, per = _seconds(point.value, of.metric, of.unit)
+    seconds, per = _seconds(point.value, scaling.metric, scaling.unit)
     hours = _times(seconds, point.ranks / 3600, "h")
     price, power = prices.per_accelerator_hour, prices.power_w
     return Spending(
@@ -98,12 +98,12 @@ def _seconds(value: Estimate, metric: str, unit: str) -> tuple[Estimate, str]:
     if base == "s":
         return _times(value, to_base, "s"), _RESULTS.get(metric, metric)
     what = base.removesuffix("/s")
-    amount, words = _AMOUNTS.get(what, (_MILLION, f"million {what}"))
-    words = words if what not in _AMOUNTS else f"1 {words}"
+    amount, amount_name = _AMOUNTS.get(what, (_MILLION, f"million {what}"))
+    amount_name = amount_name if what not in _AMOUNTS else f"1 {amount_name}"
     rate = _times(value, to_base, base)
     low = None if rate.high is None else amount / rate.high
     high = None if rate.low is None else amount / rate.low
-    return Estimate(amount / rate.value, low, high, value.n, "s", value.confidence), words
+    return Estimate(amount / rate.value, low, high, value.n, "s", value.confidence), amount_name
 
 
 def _times(value: Estimate, by: float, unit: str) -> Estimate:

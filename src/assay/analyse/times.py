@@ -58,7 +58,7 @@ def mean_times(results: Iterable[Result]) -> tuple[Times, int] | None:
     one_of_each = {id(result.provenance): result for result in results}  # many have the same provenance
     waits = {key: _waits(result) for key, result in one_of_each.items()}
     known = [
-        found for result in results if (found := _times(result.run, waits[id(result.provenance)])) is not None
+        times for result in results if (times := _times(result.run, waits[id(result.provenance)])) is not None
     ]
     if not known:
         return None
@@ -84,5 +84,5 @@ def _waits(result: Result) -> Waits:
 def _longest(result: Result, ending: str) -> float | None:
     """The largest value over the nodes of the launcher's fact with this ending."""
     tables = () if result.provenance is None else result.provenance.nodes
-    found = [value for table in tables for name, value in table.items() if name.endswith(ending)]
-    return max((float(value) for value in found if isinstance(value, int | float)), default=None)
+    values = [value for table in tables for name, value in table.items() if name.endswith(ending)]
+    return max((float(value) for value in values if isinstance(value, int | float)), default=None)

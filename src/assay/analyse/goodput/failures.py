@@ -111,13 +111,13 @@ def by_size(attempts: Sequence[JobAttempt]) -> list[tuple[int, FailureRate]]:
     of_size: dict[int, list[JobAttempt]] = {}
     for attempt in attempts:
         of_size.setdefault(len(attempt.nodes), []).append(attempt)
-    found = []
+    rates = []
     for nodes, own in sorted(of_size.items(), reverse=True):
         time_s = math.fsum(attempt.duration_s for attempt in own)
         if time_s > 0:
             sizes = [sum(map(len, incidents)) for incidents in _causes(own)]
-            found.append((nodes, failure_rate(sizes, time_s)))
-    return found
+            rates.append((nodes, failure_rate(sizes, time_s)))
+    return rates
 
 
 def of_nodes(attempts: Sequence[JobAttempt]) -> FailureRate | None:
@@ -175,7 +175,7 @@ def _failed_before(
         own = parts(attempt)
         if begins_now:
             last = [latest[part] for part in own if part in latest]
-            before[id(attempt)] = [one for one in last if one.outcome in FAILURES]
+            before[id(attempt)] = [previous for previous in last if previous.outcome in FAILURES]
         else:
             latest.update(dict.fromkeys(own, attempt))
     return before
@@ -183,9 +183,11 @@ def _failed_before(
 
 def _incidents(attempts: Iterable[JobAttempt]) -> list[list[JobAttempt]]:
     """Failed attempts by their cause: those that end within a minute, and share a node, have one."""
-    found: list[list[JobAttempt]] = []
+    incidents: list[list[JobAttempt]] = []
     latest: dict[str, list[JobAttempt]] = {}  # node → its last incident
-    for attempt in sorted((one for one in attempts if one.outcome in FAILURES), key=attrgetter("end_at")):
+    for attempt in sorted(
+        (attempt for attempt in attempts if attempt.outcome in FAILURES), key=attrgetter("end_at")
+    ):
         shared = [
             incident
             for node in attempt.nodes
@@ -194,9 +196,9 @@ def _incidents(attempts: Iterable[JobAttempt]) -> list[list[JobAttempt]]:
         if shared:
             shared[0].append(attempt)
         else:
-            found.append([attempt])
-        latest.update(dict.fromkeys(attempt.nodes, shared[0] if shared else found[-1]))
-    return found
+            incidents.append([attempt])
+        latest.update(dict.fromkeys(attempt.nodes, shared[0] if shared else incidents[-1]))
+    return incidents
 
 
 def _held_s(attempts: Iterable[JobAttempt]) -> dict[str, float]:
@@ -264,23 +266,25 @@ def by_node(attempts: Sequence[JobAttempt]) -> list[NodeFailures]:
             expected[node].append((total, time_s / whole_s))
     chances = {node: _at_least(count, expected[node]) for node, count in seen.items()}
     corrected = _holm(chances)
-    found = [
+    nodes = [
         NodeFailures(node, seen[node], time_s, corrected[node], corrected[node] < SUSPECT_LEVEL)
         for node, time_s in held_s.items()
     ]
-    return sorted(found, key=lambda one: (one.p, -one.failures, one.node))
+    return sorted(
+        nodes, key=lambda node_failures: (node_failures.p, -node_failures.failures, node_failures.node)
+    )
 
 
 def _comparable(attempts: Sequence[JobAttempt]) -> Iterator[tuple[list[JobAttempt], list[JobAttempt]]]:
     """Attempts among which all nodes fail at the same rate, and those of them that failed by that rate."""
-    alone = [one for one in attempts if len(one.nodes) == 1]
-    shared = [one for one in attempts if len(one.nodes) > 1]
-    yield alone, [one for one in alone if _of_platform(one)]
-    if any(one.blamed for one in shared):
-        yield shared, [one for one in shared if _of_platform(one)]
+    alone = [attempt for attempt in attempts if len(attempt.nodes) == 1]
+    shared = [attempt for attempt in attempts if len(attempt.nodes) > 1]
+    yield alone, [attempt for attempt in alone if _of_platform(attempt)]
+    if any(attempt.blamed for attempt in shared):
+        yield shared, [attempt for attempt in shared if _of_platform(attempt)]
     programs: dict[str, list[JobAttempt]] = {}
-    for one in alone:
-        programs.setdefault(one.program or one.job, []).append(one)
+    for attempt in alone:
+        programs.setdefault(attempt.program or attempt.job, []).append(attempt)
     for own in programs.values():
         yield own, _first_in_a_row(own)
 
@@ -327,7 +331,7 @@ def _at_least(count: int, expected: Iterable[tuple[int, float]]) -> float:
 def _holm(chances: Mapping[str, float]) -> dict[str, float]:
     """P values corrected so that any healthy node is named with at most the level's probability."""
     corrected, worst = {}, 0.0
-    for rank, (node, p) in enumerate(sorted(chances.items(), key=lambda one: one[1])):
+    for rank, (node, p) in enumerate(sorted(chances.items(), key=lambda chance: chance[1])):
         worst = max(worst, min(1.0, p * (len(chances) - rank)))
         corrected[node] = worst
     return corrected

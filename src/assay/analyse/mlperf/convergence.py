@@ -81,11 +81,11 @@ def against_references(
     references  runs of all sets that the user calls references, of any batch sizes
     """
     known = by_benchmark(trained(references))
-    made = []
+    convergences = []
     for benchmark, runs in by_benchmark(trained(results)).items():
         for batch_size, at_size in _by_batch_size(runs).items():
-            made.append(_one(name, benchmark, batch_size, at_size, known.get(benchmark, [])))
-    return tuple(made)
+            convergences.append(_one(name, benchmark, batch_size, at_size, known.get(benchmark, [])))
+    return tuple(convergences)
 
 
 def _one(
@@ -114,21 +114,23 @@ def _one(
             f"no reference at or on both sides of batch size {batch_size} (available: {sizes})", mean
         )
     expected = _expected(batch_size, near, own)
-    at = tuple(r.batch_size for r in near)
+    batch_sizes = tuple(r.batch_size for r in near)
     speed, reason = _judged(mean, expected, unit)
-    return Convergence(name, benchmark, batch_size, unit, len(runs), mean, expected, at, speed, reason)
+    return Convergence(
+        name, benchmark, batch_size, unit, len(runs), mean, expected, batch_sizes, speed, reason
+    )
 
 
 def _by_batch_size(runs: Sequence[Result]) -> dict[int | None, list[Result]]:
-    found: dict[int | None, list[Result]] = {}
+    runs_by_size: dict[int | None, list[Result]] = {}
     for result in runs:
-        found.setdefault(phases_of(result)[0].global_batch_size, []).append(result)
-    return found
+        runs_by_size.setdefault(phases_of(result)[0].global_batch_size, []).append(result)
+    return runs_by_size
 
 
 def _references(known: Sequence[Result], unit: Unit) -> list[ReferenceConvergence]:
     """One per batch size, smallest first; only converged runs show how far they trained."""
-    made = []
+    references = []
     for batch_size, runs in _by_batch_size(known).items():
         converged = [r for r in runs if phases_of(r)[0].status == "success"]
         if batch_size is None or len(converged) < FEWEST:
@@ -138,8 +140,8 @@ def _references(known: Sequence[Result], unit: Unit) -> list[ReferenceConvergenc
         mean = of_set.mean.length
         variance = math.fsum((x - mean) ** 2 for x in lengths) / (len(lengths) - 1)
         std = max(math.sqrt(variance), _rounding(of_set))
-        made.append(ReferenceConvergence(batch_size, len(lengths), mean, std, _hidden(of_set)))
-    return sorted(made, key=lambda r: r.batch_size)
+        references.append(ReferenceConvergence(batch_size, len(lengths), mean, std, _hidden(of_set)))
+    return sorted(references, key=lambda r: r.batch_size)
 
 
 def _length(result: Result, unit: Unit) -> float | None:

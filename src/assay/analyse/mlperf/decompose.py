@@ -95,19 +95,19 @@ def decompose(
     margin  share that counts as equal
     names   of A and B, as they are shown
     """
-    made: list[Decomposition] = []
-    not_made: list[UndecomposedBenchmark] = []
+    decompositions: list[Decomposition] = []
+    undecomposed: list[UndecomposedBenchmark] = []
     for benchmark, side_a, side_b in _pairs(trained(a), trained(b)):
         unit = common_unit([*side_a, *side_b])
         if unit is None:
             why = "the logs don't state how many epochs or samples every run trained"
-            not_made.append(UndecomposedBenchmark(benchmark, why))
+            undecomposed.append(UndecomposedBenchmark(benchmark, why))
             continue
         design = pairing(_samples(side_a), _samples(side_b))
         if design is not None:
             side_a, side_b = ([pair[side].result for pair in design.pairs] for side in (0, 1))
             if not design.pairs:
-                not_made.append(
+                undecomposed.append(
                     UndecomposedBenchmark(benchmark, "no block contains a training of both sides")
                 )
                 continue
@@ -117,7 +117,7 @@ def decompose(
             looked = looked_at((_samples(side_a), _samples(side_b)), paired=design is not None)
             confidence = max(confidence, looked)
         counted = tuple(replicates(side, unit, by_session=by_session) for side in (side_a, side_b))
-        found = factors(
+        split = factors(
             *counted,
             paired=design is not None,
             confidence=confidence,
@@ -128,8 +128,10 @@ def decompose(
         )
         alike = likeness(side_a, side_b, names=names, unit=unit)
         lost = lost_to_others(side_a, margin), lost_to_others(side_b, margin)
-        made.append(_decomposition(benchmark, sets, found, margin, alike, lost, by_session=by_session))
-    return tuple(made), tuple(not_made)
+        decompositions.append(
+            _decomposition(benchmark, sets, split, margin, alike, lost, by_session=by_session)
+        )
+    return tuple(decompositions), tuple(undecomposed)
 
 
 def _samples(results: Sequence[Result]) -> list[Sample]:
@@ -151,16 +153,16 @@ def _pairs(a: Sequence[Result], b: Sequence[Result]) -> Iterator[tuple[str, list
 
 
 def _by_place(results: Sequence[Result]) -> dict[Place, list[Result]]:
-    found: dict[Place, list[Result]] = {}
+    by_place: dict[Place, list[Result]] = {}
     for result in results:
-        found.setdefault(place_of(result.run), []).append(result)
-    return found
+        by_place.setdefault(place_of(result.run), []).append(result)
+    return by_place
 
 
 def _decomposition(
     benchmark: str,
     sets: tuple[TrainingSet, TrainingSet],
-    found: Factors,
+    split: Factors,
     margin: float,
     alike: Likeness,
     lost: Lost,
@@ -170,20 +172,20 @@ def _decomposition(
     a, b = sets
     censored = _censored(sets)
     tied = a.tied and b.tied
-    verdict, reason = _verdict(found, margin, alike, lost)
-    convergence = found.convergence.estimate("", found.confidence)
+    verdict, reason = _verdict(split, margin, alike, lost)
+    convergence = split.convergence.estimate("", split.confidence)
     if tied:
         convergence = replace(convergence, low=None, high=None)
     return Decomposition(
         benchmark=benchmark,
         a=a,
         b=b,
-        time=None if censored else found.time.estimate("", found.confidence),
+        time=None if censored else split.time.estimate("", split.confidence),
         convergence=None if censored else convergence,
-        system=found.system.estimate("", found.confidence),
-        undecided=censored or (_on_grid(sets) if tied else found.convergence.why),
-        grid=None if censored else _grid_range(sets, found),
-        causes=() if censored else _causes(found, a),
+        system=split.system.estimate("", split.confidence),
+        undecided=censored or (_on_grid(sets) if tied else split.convergence.why),
+        grid=None if censored else _grid_range(sets, split),
+        causes=() if censored else _causes(split, a),
         margin=margin,
         verdict=verdict,
         reason=reason,
@@ -192,28 +194,32 @@ def _decomposition(
     )
 
 
-def _verdict(found: Factors, margin: float, alike: Likeness, lost: Lost) -> tuple[Verdict, str]:
+def _verdict(split: Factors, margin: float, alike: Likeness, lost: Lost) -> tuple[Verdict, str]:
     """The verdict on the system factor, if it compares the systems at all."""
     if alike.stands == "none":
         return "undecided", alike.claim
-    if found.system.why:
-        return "undecided", f"{found.system.why}: no interval"
-    return decide(found.system.estimate("", found.confidence), margin, "lower", lost)
+    if split.system.why:
+        return "undecided", f"{split.system.why}: no interval"
+    return decide(split.system.estimate("", split.confidence), margin, "lower", lost)
 
 
 def _censored(sets: Sequence[TrainingSet]) -> str:
     """Which runs didn't reach the target: how far they would have had to train is unknown."""
-    told = [
+    not_converged = [
         f"{s.runs - s.converged} of {counted(s.runs, 'run')} of {s.name}"
         for s in sets
         if s.converged < s.runs
     ]
-    return f"{' and '.join(told)} did not converge: only a lower bound of the length is known" if told else ""
+    return (
+        f"{' and '.join(not_converged)} did not converge: only a lower bound of the length is known"
+        if not_converged
+        else ""
+    )
 
 
 def _on_grid(sets: Sequence[TrainingSet]) -> str:
-    told = ", ".join(f"{s.name} at {s.mean.length:g} {s.unit}{_grid_words(s)}" for s in sets)
-    return f"all runs of a side stopped at the same evaluation: {told}"
+    stops = ", ".join(f"{s.name} at {s.mean.length:g} {s.unit}{_grid_words(s)}" for s in sets)
+    return f"all runs of a side stopped at the same evaluation: {stops}"
 
 
 def _grid_words(s: TrainingSet) -> str:
@@ -224,7 +230,7 @@ def _grid_words(s: TrainingSet) -> str:
     )
 
 
-def _grid_range(sets: tuple[TrainingSet, TrainingSet], found: Factors) -> tuple[float, float] | None:
+def _grid_range(sets: tuple[TrainingSet, TrainingSet], split: Factors) -> tuple[float, float] | None:
     """The convergence factors compatible with the evaluations at which tied runs stopped.
 
     Runs that all stop at one evaluation reached the target any time since the previous one.
@@ -235,26 +241,26 @@ def _grid_range(sets: tuple[TrainingSet, TrainingSet], found: Factors) -> tuple[
     least = [s.mean.length - (s.grid or 0.0) if s.tied else s.mean.length for s in sets]
     if min(least) <= 0:  # the only evaluation: the time is unknown
         return None
-    weight = _length_weight(found, a, b)
-    centre = found.parts.log_of("convergence")
+    weight = _length_weight(split, a, b)
+    centre = split.parts.log_of("convergence")
     low = centre + weight * math.log(least[1] / b.mean.length)
     high = centre - weight * math.log(least[0] / a.mean.length)
     return math.exp(low), math.exp(high)
 
 
-def _length_weight(found: Factors, a: TrainingSet, b: TrainingSet) -> float:
+def _length_weight(split: Factors, a: TrainingSet, b: TrainingSet) -> float:
     """Share of the time that is proportional to the length: w_P."""
-    return log_mean(b.mean.training, a.mean.training) / found.parts.mean_minutes
+    return log_mean(b.mean.training, a.mean.training) / split.parts.mean_minutes
 
 
-def _causes(found: Factors, a: TrainingSet) -> tuple[TimeCause, ...]:
-    words = {"unit": a.unit, "unit_one": a.unit[:-1]}
+def _causes(split: Factors, a: TrainingSet) -> tuple[TimeCause, ...]:
+    units = {"unit": a.unit, "unit_one": a.unit[:-1]}
     return tuple(
         TimeCause(
-            _CAUSES[part.name].format(**words),
+            _CAUSES[part.name].format(**units),
             part.factor,
             part.minutes,
-            math.exp(part.minutes / found.parts.mean_minutes),
+            math.exp(part.minutes / split.parts.mean_minutes),
         )
-        for part in found.parts.parts
+        for part in split.parts.parts
     )

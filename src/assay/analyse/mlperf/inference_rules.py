@@ -142,12 +142,12 @@ def unmet_settings(
     >>> unmet_settings("Server", {"effective_min_duration_ms": 60_000})
     ('minimum duration: effective_min_duration_ms is 60000, the rules require at least 600000',)
     """
-    found = []
+    shortfalls = []
     for setting in _official(scenario, benchmark, round_):
         key = next((key for key in setting.keys if key in stated), None)
         if key is not None and _meets(setting, stated[key]) == "fail":
-            found.append(f"{setting.name}: {_asked(setting, key, stated[key])}")
-    return tuple(found)
+            shortfalls.append(f"{setting.name}: {_asked(setting, key, stated[key])}")
+    return tuple(shortfalls)
 
 
 def _official(scenario: object, benchmark: str, round_: str) -> Iterator[Setting]:
@@ -199,14 +199,14 @@ def _latency_bound(run: InferenceRun) -> RuleCheck:
         return RuleCheck(
             name, "not applicable", "no bound is known for it, or the logs state no such latency"
         )
-    above = [key for key, said in stated.items() if not _within(said, bounds[key])]
+    above = [key for key, latency in stated.items() if not _within(latency, bounds[key])]
     where = stated[(above or list(stated))[0]].where
     shown = [f"{key} is {stated[key].value}, the limit is {bounds[key]:.0f}" for key in above or stated]
     return RuleCheck(name, "fail" if above else "ok", "; ".join(shown), where)
 
 
-def _within(said: StatedValue, most: float) -> bool:
-    return isinstance(said.value, int | float) and said.value <= most
+def _within(latency: StatedValue, most: float) -> bool:
+    return isinstance(latency.value, int | float) and latency.value <= most
 
 
 def _accuracy_run(run: InferenceRun) -> RuleCheck:
@@ -253,8 +253,8 @@ def _no_accuracy_is_due(run: InferenceRun) -> str:
 
 
 def _asked(setting: Setting, key: str, value: object) -> str:
-    asked = f"{'exactly' if setting.exact else 'at least'} {setting.value:g}"
-    return f"{key} is {value}, the rules require {asked}{setting.remark}"
+    required = f"{'exactly' if setting.exact else 'at least'} {setting.value:g}"
+    return f"{key} is {value}, the rules require {required}{setting.remark}"
 
 
 def _meets(setting: Setting, value: object) -> State:

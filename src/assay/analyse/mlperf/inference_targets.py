@@ -78,8 +78,8 @@ def _length(metric: str, reference: float, longest: float | None = None) -> dict
     return {metric: AcceptedRange(0.9 * reference, None if longest is None else 1.1 * longest)}
 
 
-def _rouge(one: float, two: float, longest: float) -> dict[str, float]:
-    return {"ROUGE1": one, "ROUGE2": two, "ROUGEL": longest}
+def _rouge(unigrams: float, bigrams: float, longest: float) -> dict[str, float]:
+    return {"ROUGE1": unigrams, "ROUGE2": bigrams, "ROUGEL": longest}
 
 
 _TABLE: Final[Mapping[str, tuple[_Row, ...]]] = {
@@ -214,9 +214,9 @@ def inference_task(benchmark: str, round_: str = "") -> InferenceTask | None:
         return None
     [row] = rows
     share = float(match[2]) / 100 if match[2] else row.share
-    asked = {metric: AcceptedRange(round(share * value, 9)) for metric, value in row.reference.items()}
+    required = {metric: AcceptedRange(round(share * value, 9)) for metric, value in row.reference.items()}
     minimum = row.offline_minimum or min(OFFLINE_MINIMUM, row.samples)
-    return InferenceTask(row.samples, {**asked, **row.bounds}, minimum)
+    return InferenceTask(row.samples, {**required, **row.bounds}, minimum)
 
 
 def round_number(round_: str) -> tuple[int, int]:

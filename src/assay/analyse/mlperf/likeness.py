@@ -110,9 +110,10 @@ def _stated(results: Sequence[Result]) -> dict[str, str]:
             for name, value in _settings(result, result.reading.training).items():
                 values.setdefault(name, {})[value] = None
     return {
-        name: ", ".join(sorted(map(_text, found)))
-        for name, found in values.items()
-        if len(found) == 1 or _kind(name) != "setting"  # what changes from run to run is not a setting
+        name: ", ".join(sorted(map(_text, stated_values)))
+        for name, stated_values in values.items()
+        if len(stated_values) == 1
+        or _kind(name) != "setting"  # what changes from run to run is not a setting
     }
 
 
@@ -200,7 +201,9 @@ def _claim(differences: Sequence[Difference], names: tuple[str, str], unit: Unit
     stands: Stands = "limited" if _LIMITING & by_kind.keys() else "system"
     if "data" in by_kind and unit == "epochs":
         stands = "none"
-    words = [_consequence(kind, found, unit) for kind, found in by_kind.items() if kind != "system"]
+    consequences = [
+        _consequence(kind, of_kind, unit) for kind, of_kind in by_kind.items() if kind != "system"
+    ]
     systems = f"{names[1]} and {names[0]}"
     first = {
         "system": f"The system factor compares {systems}",
@@ -210,12 +213,12 @@ def _claim(differences: Sequence[Difference], names: tuple[str, str], unit: Unit
     }[stands]
     unknown = [d.name for d in differences if not d.stated and d.kind in ("target", "data", "work")]
     if unknown:
-        words.append(f"not stated on both sides: {_few(unknown)}")
-    return stands, "; ".join([first, *words]) + "."
+        consequences.append(f"not stated on both sides: {_few(unknown)}")
+    return stands, "; ".join([first, *consequences]) + "."
 
 
-def _consequence(kind: Kind, found: Sequence[Difference], unit: Unit) -> str:
-    named = _few([f"{d.name} {d.a} and {d.b}" for d in found])
+def _consequence(kind: Kind, differences: Sequence[Difference], unit: Unit) -> str:
+    named = _few([f"{d.name} {d.a} and {d.b}" for d in differences])
     return f"{named}: {_data_consequence(unit) if kind == 'data' else _CONSEQUENCES[kind]}"
 
 

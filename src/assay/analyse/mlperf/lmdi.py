@@ -147,16 +147,19 @@ def factors(
     if paired:
         without = [[decompose(*both) for both in zip(less_a, less_b, strict=True)]]
     else:
-        without = [[decompose(one, whole_b) for one in less_a], [decompose(whole_a, one) for one in less_b]]
+        without = [
+            [decompose(rest, whole_b) for rest in less_a],
+            [decompose(whole_a, rest) for rest in less_b],
+        ]
 
     # Equal seeds give equal lengths in a block: if these vary between blocks, no spread is hidden.
     equal_in_blocks = paired and len({run.length for run in a}) > 1
 
-    def interval(of: Callable[[Effects], float]) -> LogInterval:
-        samples = [[of(split) for split in splits] for splits in without]
+    def interval(log_effect: Callable[[Effects], float]) -> LogInterval:
+        samples = [[log_effect(split) for split in splits] for splits in without]
         if equal_in_blocks and _alike(samples):
-            return LogInterval(of(parts), 0.0, len(a))
-        return _jackknife(of(parts), samples, len(a) if paired else len(a) + len(b), confidence)
+            return LogInterval(log_effect(parts), 0.0, len(a))
+        return _jackknife(log_effect(parts), samples, len(a) if paired else len(a) + len(b), confidence)
 
     return Factors(
         parts,

@@ -78,11 +78,11 @@ def _keys(run: TrainingRun, seen: LogOutline, keys: RequiredKeys | None) -> Iter
         yield RuleCheck(some, "not applicable", why, run.file)
         return
     division = _first(seen, "submission_division")
-    asked = [key for key in keys.once if not (division == "open" and key in OPEN_DIVISION_FREE)]
-    wrong = [check for key in asked if (check := _not_once(run, key, seen.keys.get(key)))]
-    repeated = [key for key in asked if (found := seen.keys.get(key)) and found.count > 1]
+    required = [key for key in keys.once if not (division == "open" and key in OPEN_DIVISION_FREE)]
+    wrong = [check for key in required if (check := _not_once(run, key, seen.keys.get(key)))]
+    repeated = [key for key in required if (logged := seen.keys.get(key)) and logged.count > 1]
     alike = f"; repeated identically by several ranks: {', '.join(repeated)}" if repeated else ""
-    yield from wrong or [RuleCheck(once, "ok", f"{len(asked)} keys{alike}", run.file)]
+    yield from wrong or [RuleCheck(once, "ok", f"{len(required)} keys{alike}", run.file)]
     groups = [*((key,) for key in keys.some), *keys.either]
     missing = [group for group in groups if not any(key in seen.keys for key in group)]
     for group in missing:
@@ -91,26 +91,26 @@ def _keys(run: TrainingRun, seen: LogOutline, keys: RequiredKeys | None) -> Iter
         yield RuleCheck(some, "ok", f"{len(groups)} keys or pairs of keys", run.file)
 
 
-def _not_once(run: TrainingRun, key: str, found: LoggedKey | None) -> RuleCheck | None:
+def _not_once(run: TrainingRun, key: str, logged: LoggedKey | None) -> RuleCheck | None:
     name = f"exactly one {key}"
-    if found is None:
+    if logged is None:
         return RuleCheck(name, "fail", "found none", run.file)
-    if found.count == 1 or len(found.values) == 1:
+    if logged.count == 1 or len(logged.values) == 1:
         return None
-    said = ", ".join(str(value) for value in found.values)
-    return RuleCheck(name, "fail", f"found {found.count} that differ: {said}", _at(run, found.lines[1]))
+    values = ", ".join(str(value) for value in logged.values)
+    return RuleCheck(name, "fail", f"found {logged.count} that differ: {values}", _at(run, logged.lines[1]))
 
 
 def _values(run: TrainingRun, seen: LogOutline, round_: str | None) -> Iterator[RuleCheck]:
     for key, allowed in allowed_values(round_).items():
-        found = seen.keys.get(key)
-        if found is None:  # whether it must be present is another check
+        logged = seen.keys.get(key)
+        if logged is None:  # whether it must be present is another check
             continue
-        wrong = [value for value in found.values if not allowed.accepts(value)]
-        evidence = f"is {', '.join(str(value) or 'empty' for value in wrong or found.values)}"
+        wrong = [value for value in logged.values if not allowed.accepts(value)]
+        evidence = f"is {', '.join(str(value) or 'empty' for value in wrong or logged.values)}"
         if wrong:
             evidence += f"; expected {allowed.expected}"
-        yield RuleCheck(key, "fail" if wrong else "ok", evidence, _at(run, found.lines[0]))
+        yield RuleCheck(key, "fail" if wrong else "ok", evidence, _at(run, logged.lines[0]))
 
 
 def _order(run: TrainingRun, seen: LogOutline) -> RuleCheck:
@@ -131,8 +131,8 @@ def _order(run: TrainingRun, seen: LogOutline) -> RuleCheck:
     if seen.run_s is not None and seen.run_s <= 0:
         evidence = f"run_stop is {-seen.run_s:.3f} s before run_start"
         return RuleCheck(name, "fail", evidence, _at(run, places[-1][0]))
-    told = ", ".join(f"{key} {line}" for line, key in places)
-    return RuleCheck(name, "ok", f"lines: {told}", _at(run, places[0][0]))
+    lines = ", ".join(f"{key} {line}" for line, key in places)
+    return RuleCheck(name, "ok", f"lines: {lines}", _at(run, places[0][0]))
 
 
 def _status(run: TrainingRun, seen: LogOutline) -> RuleCheck:
@@ -151,8 +151,8 @@ def _caches(run: TrainingRun, seen: LogOutline) -> RuleCheck:
     if claimed is None:
         return RuleCheck(name, "fail", f"no {key} in the log", run.file)
     if seen.cache_failure:
-        line, said = seen.cache_failure
-        return RuleCheck(name, "fail", f"{key} is claimed, but the log states: {said}", _at(run, line))
+        line, message = seen.cache_failure
+        return RuleCheck(name, "fail", f"{key} is claimed, but the log states: {message}", _at(run, line))
     if False in claimed.values:
         return RuleCheck(name, "fail", f"{key} is false", _at(run, claimed.lines[0]))
     if _cleared_late(seen, claimed):
@@ -201,14 +201,14 @@ def _target(run: TrainingRun, seen: LogOutline, target: QualityTarget) -> RuleCh
 
 
 def _no_target(run: TrainingRun, rules: RoundRules) -> RuleCheck:
-    of = f"{rules.benchmark or 'this benchmark'} in {rules.round or 'an unknown round'}"
-    why = f"the open division has none for {of}" if rules.targets else f"none is known for {of}"
+    task = f"{rules.benchmark or 'this benchmark'} in {rules.round or 'an unknown round'}"
+    why = f"the open division has none for {task}" if rules.targets else f"none is known for {task}"
     return RuleCheck("target reached", "not applicable", why, run.file)
 
 
 def _first(seen: LogOutline, key: str) -> Scalar:
-    found = seen.keys.get(key)
-    return found.values[0] if found else None
+    logged = seen.keys.get(key)
+    return logged.values[0] if logged else None
 
 
 def _at(run: TrainingRun, line: int) -> str:

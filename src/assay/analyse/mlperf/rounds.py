@@ -119,8 +119,8 @@ def keys_of(round_: str | None) -> RequiredKeys | None:
     """What a log must state in a round; None if the round is unknown."""
     if round_ not in ROUNDS:
         return None
-    at = ROUNDS.index(round_)
-    return _SINCE[max((since for since in _SINCE if ROUNDS.index(since) <= at), key=ROUNDS.index)]
+    index = ROUNDS.index(round_)
+    return _SINCE[max((since for since in _SINCE if ROUNDS.index(since) <= index), key=ROUNDS.index)]
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ class AllowedValues:
 
 
 def _one_of(
-    words: Collection[str], keys: tuple[str, ...], since: str, until: str | None = None
+    allowed: Collection[str], keys: tuple[str, ...], since: str, until: str | None = None
 ) -> AllowedValues:
-    return AllowedValues(keys, since, ", ".join(sorted(words)), lambda value: value in words, until)
+    return AllowedValues(keys, since, ", ".join(sorted(allowed)), lambda value: value in allowed, until)
 
 
 def _is_whole(value: Scalar) -> bool:
@@ -177,12 +177,13 @@ def allowed_values(round_: str | None) -> dict[str, AllowedValues]:
     >>> allowed_values("v6.1")["micro_batch_size"].expected, "micro_batch_size" in allowed_values("v5.1")
     ('a whole number of at least 1', False)
     """
-    at = ROUNDS.index(round_) if round_ in ROUNDS else 0
+    index = ROUNDS.index(round_) if round_ in ROUNDS else 0
     return {
         key: allowed
         for allowed in _ALLOWED
         for key in allowed.keys
-        if ROUNDS.index(allowed.since) <= at and (allowed.until is None or at <= ROUNDS.index(allowed.until))
+        if ROUNDS.index(allowed.since) <= index
+        and (allowed.until is None or index <= ROUNDS.index(allowed.until))
     }
 
 
@@ -223,8 +224,8 @@ class RoundRules:
         parts = [counted(self.runs.runs, "run")]
         if self.runs.counted:
             parts.append(f"the first {self.runs.counted} that converge count")
-        of = "" if self.runs.dropped == 1 else f"{self.runs.dropped} "
-        parts.append(f"without the {of}fastest and the {of}slowest")
+        dropped = "" if self.runs.dropped == 1 else f"{self.runs.dropped} "
+        parts.append(f"without the {dropped}fastest and the {dropped}slowest")
         parts.append(f"at most {self.runs.failures} may fail to converge")
         reach = " and ".join(str(target) for target in self.targets) or "unknown as a number"
         closed = " (closed division)" if self.targets and not self.binds_open else ""

@@ -76,10 +76,10 @@ def common_unit(results: Sequence[Result]) -> Unit | None:
     return _common_unit([phases_of(r)[1] for r in results])
 
 
-def _common_unit(found: Sequence[TrainingPhases]) -> Unit | None:
-    if all(p.epochs for p in found):
+def _common_unit(phases: Sequence[TrainingPhases]) -> Unit | None:
+    if all(p.epochs for p in phases):
         return "epochs"
-    return "samples" if all(p.samples for p in found) else None
+    return "samples" if all(p.samples for p in phases) else None
 
 
 def amounts(result: Result, unit: Unit) -> Amounts:
@@ -103,10 +103,10 @@ def _amounts(run: TrainingRun, p: TrainingPhases, unit: Unit) -> Amounts:
 def replicates(results: Sequence[Result], unit: Unit, *, by_session: bool) -> list[Amounts]:
     """One per run, or the mean run of each session, in the order of their first occurrence."""
     gathered: dict[Replicate, list[Amounts]] = {}
-    for at, r in enumerate(results):
-        key = (r.run.suite, r.run.session) if by_session else ("", str(at))
+    for index, r in enumerate(results):
+        key = (r.run.suite, r.run.session) if by_session else ("", str(index))
         gathered.setdefault(key, []).append(amounts(r, unit))
-    return [mean_run(found) for found in gathered.values()]
+    return [mean_run(of_replicate) for of_replicate in gathered.values()]
 
 
 def sessions(results: Sequence[Result]) -> int:
@@ -122,31 +122,38 @@ def training_set(name: str, results: Sequence[Result], unit: Unit) -> TrainingSe
 
 def set_of_runs(name: str, runs: Sequence[TrainingRun]) -> TrainingSet | None:
     """The same for runs that were only read; None if none reached its run_stop or stated its length."""
-    found = [(run, run.phases) for run in runs if run.phases is not None and run.phases.minutes > 0]
-    unit = _common_unit([p for _, p in found])
-    return _training_set(name, "", found, unit) if found and unit is not None else None
+    trained_runs = [(run, run.phases) for run in runs if run.phases is not None and run.phases.minutes > 0]
+    unit = _common_unit([p for _, p in trained_runs])
+    return _training_set(name, "", trained_runs, unit) if trained_runs and unit is not None else None
 
 
-def _training_set(name: str, shape: str, found: Sequence[_Trained], unit: Unit) -> TrainingSet:
-    each = [_amounts(run, p, unit) for run, p in found]
-    converged = sum(run.status == "success" for run, _ in found)
-    all_converged = converged == len(found)
-    inits = [run.init_minutes for run, _ in found if run.init_minutes is not None]
+def _training_set(name: str, shape: str, trained_runs: Sequence[_Trained], unit: Unit) -> TrainingSet:
+    each = [_amounts(run, p, unit) for run, p in trained_runs]
+    converged = sum(run.status == "success" for run, _ in trained_runs)
+    all_converged = converged == len(trained_runs)
+    inits = [run.init_minutes for run, _ in trained_runs if run.init_minutes is not None]
     return TrainingSet(
         name=name,
         shape=shape,
-        runs=len(found),
+        runs=len(trained_runs),
         converged=converged,
         unit=unit,
         minutes=_geometric([a.minutes for a in each], "min") if all_converged else None,
         length=_geometric([a.length for a in each], unit) if all_converged else None,
         minutes_per_unit=_geometric([a.minutes / a.length for a in each], f"min/{unit[:-1]}"),
         mean=mean_run(each),
-        overlap_minutes=math.fsum(p.overlap_minutes for _, p in found) / len(found),
+        overlap_minutes=math.fsum(p.overlap_minutes for _, p in trained_runs) / len(trained_runs),
         init_minutes=math.fsum(inits) / len(inits) if inits else None,
-        grid=max((step for of in found if (step := _grid_step(*of, unit)) is not None), default=None),
+        grid=max(
+            (
+                step
+                for run_and_phases in trained_runs
+                if (step := _grid_step(*run_and_phases, unit)) is not None
+            ),
+            default=None,
+        ),
         tied=max(a.length for a in each) - min(a.length for a in each) < ROUNDING * each[0].length,
-        notes=_noted(found),
+        notes=_noted(trained_runs),
     )
 
 
@@ -156,7 +163,7 @@ def _geometric(values: Sequence[float], unit: str) -> Estimate:
 
 def _grid_step(run: TrainingRun, p: TrainingPhases, unit: Unit) -> float | None:
     """From the last evaluation but one, or the start, to the one that ended the run."""
-    places = sorted({at for at, _ in run.evaluations})
+    places = sorted({place for place, _ in run.evaluations})
     if not places:
         return None
     in_epochs = p.epochs is not None  # evaluations are in epochs wherever these are known
@@ -165,20 +172,21 @@ def _grid_step(run: TrainingRun, p: TrainingPhases, unit: Unit) -> float | None:
     return places[-1] - (places[-2] if len(places) > 1 else 0.0)
 
 
-def _noted(found: Sequence[_Trained]) -> tuple[str, ...]:
+def _noted(trained_runs: Sequence[_Trained]) -> tuple[str, ...]:
     """What the logs' readers decided, each once, with the number of runs concerned if not all."""
     notes: dict[str, int] = {}
-    for run, p in found:
+    for run, p in trained_runs:
         for note in (*run.notes, *p.notes):
             notes[note] = notes.get(note, 0) + 1
     return tuple(
-        note if n == len(found) else f"{note} (in {n} of {len(found)} runs)" for note, n in notes.items()
+        note if n == len(trained_runs) else f"{note} (in {n} of {len(trained_runs)} runs)"
+        for note, n in notes.items()
     )
 
 
 def by_benchmark(results: Sequence[Result]) -> Mapping[str, list[Result]]:
     """Results by benchmark, in the order of their first occurrence."""
-    found: dict[str, list[Result]] = {}
+    runs_by_benchmark: dict[str, list[Result]] = {}
     for result in results:
-        found.setdefault(result.run.trial.benchmark, []).append(result)
-    return found
+        runs_by_benchmark.setdefault(result.run.trial.benchmark, []).append(result)
+    return runs_by_benchmark

@@ -49,7 +49,7 @@ def encounter(
     shares: list[float] = []
     worst: tuple[float, T, str] | None = None
     for result in results:
-        known = [(found, part) for part in parts(result) if (found := share(part)) is not None]
+        known = [(part_share, part) for part in parts(result) if (part_share := share(part)) is not None]
         if not known:
             continue
         most, part = max(known, key=itemgetter(0))
@@ -171,7 +171,7 @@ def lost_by_run(results: Sequence[Result]) -> list[float | None]:
 
 def _lost_by(result: Result) -> float | None:
     met = [encounter("", [result], nodes_of, time) for time in (time_to_neighbours, time_stolen)]
-    known = [one.share for one in met if one is not None]
+    known = [encountered.share for encountered in met if encountered is not None]
     return min(1.0, math.fsum(known)) if known else None
 
 

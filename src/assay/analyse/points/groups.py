@@ -144,7 +144,7 @@ def group(
     the printed values (the arithmetic mean if one is not positive): the run is the unit.
     """
     declared: dict[tuple[str, str], Mapping[str, Metric]] = {}
-    found: dict[Key, _Gathering] = {}
+    gatherings: dict[Key, _Gathering] = {}
     reported: dict[Place, Counter[_Setting]] = {}
     left_out: dict[Place, list[Result]] = {}
     texts: dict[str, str] = {}
@@ -167,23 +167,26 @@ def group(
             written = repr(labels)  # many runs have few distinct labels, and JSON takes ten times as long
             text = texts[written] if written in texts else texts.setdefault(written, _plain(labels))
             key = Key(place, measurement.metric, _base_unit(measurement.unit), text)
-            if key not in found:
-                found[key] = _begun(place, measurement, labels, declared[kind])
-            found[key].add(number, result, measurement)
+            if key not in gatherings:
+                gatherings[key] = _begun(place, measurement, labels, declared[kind])
+            gatherings[key].add(number, result, measurement)
     rank = {
-        (benchmark, metric): at
+        (benchmark, metric): position
         for (benchmark, _), table in declared.items()
-        for at, metric in enumerate(table)
+        for position, metric in enumerate(table)
     }
-    keys = sorted(found, key=lambda key: _order(found[key].point, rank))
-    kinds = {place: {tuple(name for name, _ in one) for one in of} for place, of in reported.items()}
+    keys = sorted(gatherings, key=lambda key: _order(gatherings[key].point, rank))
+    kinds = {
+        place: {tuple(name for name, _ in setting) for setting in counts}
+        for place, counts in reported.items()
+    }
 
     def made_there(key: Key) -> int:
-        labels, of = found[key].point.labels, reported[key.place]
-        asked = [names for names in kinds[key.place] if labels.keys() >= set(names)]
-        return sum(of[tuple((name, labels[name]) for name in names)] for names in asked)
+        labels, counts = gatherings[key].point.labels, reported[key.place]
+        settings = [names for names in kinds[key.place] if labels.keys() >= set(names)]
+        return sum(counts[tuple((name, labels[name]) for name in names)] for names in settings)
 
-    return {key: _finished(found[key], made_there(key), left_out.get(key.place, ())) for key in keys}
+    return {key: _finished(gatherings[key], made_there(key), left_out.get(key.place, ())) for key in keys}
 
 
 def _setting(result: Result) -> _Setting:

@@ -114,7 +114,7 @@ class Ratio:
 
 def why_no_ratio(a: Group, b: Group) -> str:
     """Why B/A is not a number; "" if it is."""
-    if not all(min(found.values) > 0 or math.fsum(found.values) > 0 for found in (a, b)):
+    if not all(min(side.values) > 0 or math.fsum(side.values) > 0 for side in (a, b)):
         return "a mean that is not above 0 has no ratio"
     means = alike(a.values, b.values)
     if abs(math.log(means[1]) - math.log(means[0])) > LARGEST_LOG:
@@ -199,8 +199,8 @@ def _allowance(a: Group, b: Group, *, by_session: bool, paired: bool) -> Allowan
     if paired or by_session:
         return Allowance(rounded)
     sides = of_side("A", a.samples), of_side("B", b.samples)
-    found = {succession.name: change for succession, change, *_ in drifts(sides)}
-    drift = found.get("A", 0.0), found.get("B", 0.0)
+    drift_by_side = {succession.name: change for succession, change, *_ in drifts(sides)}
+    drift = drift_by_side.get("A", 0.0), drift_by_side.get("B", 0.0)
     drifted = 0.0
     if any(drift):
         interleaved = shift_in_one_order(a.samples, b.samples)
@@ -217,16 +217,16 @@ def _step_of_means(group: Group, step: float) -> float:
     return step / math.sqrt(len(off) / counts) if within >= step / 2 else step
 
 
-def one_side(found: Group, confidence: float = 0.95) -> Estimate:
+def one_side(group: Group, confidence: float = 0.95) -> Estimate:
     """Mean of one group with its interval; its confidence is higher if there were interim looks.
 
     Geometric; arithmetic and without an interval if a value is not above 0.
     """
-    if min(found.values) <= 0:
-        return Estimate(mean(found.values), None, None, len(found.values), found.point.unit, confidence)
-    confidence = max(confidence, looked_at((found.samples,), paired=True))
-    found_interval = intervals.one_mean(logs(found), confidence, hidden_by_rounding(found.values))
-    return found_interval.estimate(found.point.unit, confidence)
+    if min(group.values) <= 0:
+        return Estimate(mean(group.values), None, None, len(group.values), group.point.unit, confidence)
+    confidence = max(confidence, looked_at((group.samples,), paired=True))
+    interval = intervals.one_mean(logs(group), confidence, hidden_by_rounding(group.values))
+    return interval.estimate(group.point.unit, confidence)
 
 
 def looks_of(samples: Iterable[Sample]) -> tuple[int, ...]:
@@ -252,8 +252,8 @@ def looked_at(sides: Sequence[Sequence[Sample]], *, paired: bool) -> float:
         raise InputError(f"{looked[0].id}: its looks are not ones that Assay plans ({error})") from error
 
 
-def _replicates(found: Group, by_session: bool) -> list[float]:
-    return session_means(found.samples, logs(found)) if by_session else logs(found)
+def _replicates(group: Group, by_session: bool) -> list[float]:
+    return session_means(group.samples, logs(group)) if by_session else logs(group)
 
 
 def _without(a: Group, b: Group, why: str) -> LogInterval:
@@ -268,9 +268,9 @@ def alike(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
     return fmean(a), fmean(b)
 
 
-def logs(found: Group) -> list[float]:
+def logs(group: Group) -> list[float]:
     """Logarithms of the values, all above 0."""
-    return [math.log(value) for value in found.values]
+    return [math.log(value) for value in group.values]
 
 
 def mean(values: Sequence[float]) -> float:

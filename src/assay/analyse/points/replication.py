@@ -47,12 +47,19 @@ def session_means(samples: Sequence[Sample], logs: Sequence[float]) -> list[floa
     For sides with the same sessions the means are pairs; for blocks, the differences of the means are the
     means of the blocks' log-ratios.
     """
-    return [math.fsum(of) / len(of) for _, of in sorted(_by_session(samples, logs).items())]
+    return [
+        math.fsum(session_logs) / len(session_logs)
+        for _, session_logs in sorted(_by_session(samples, logs).items())
+    ]
 
 
 def deviations(samples: Sequence[Sample], logs: Sequence[float]) -> list[float]:
     """Each logarithm minus the mean of its session."""
-    return [log - math.fsum(of) / len(of) for of in _by_session(samples, logs).values() for log in of]
+    return [
+        log - math.fsum(session_logs) / len(session_logs)
+        for session_logs in _by_session(samples, logs).values()
+        for log in session_logs
+    ]
 
 
 def excess(
@@ -105,7 +112,7 @@ def pairing(a: Sequence[Sample], b: Sequence[Sample]) -> Pairing | None:
         return None
     both = sorted(by_block_a.keys() & by_block_b.keys())
     dropped = len(a) + len(b) - 2 * len(both)
-    return Pairing(tuple((by_block_a[at], by_block_b[at]) for at in both), dropped)
+    return Pairing(tuple((by_block_a[block], by_block_b[block]) for block in both), dropped)
 
 
 def _by_block(samples: Sequence[Sample]) -> dict[tuple[str, int], Sample]:

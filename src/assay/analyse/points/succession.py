@@ -107,15 +107,15 @@ def drifts(successions: Sequence[Succession]) -> list[tuple[Succession, float, f
     The change is that of a line through the logarithms, in the session in which it is the most unlikely.
     Independent runs drift by chance at rate `LEVEL`, over all successions.
     """
-    found = []
+    drifting = []
     for succession in successions:
         rows = succession.by_session if succession.ordered else ()
         seen = [(*drift, len(row)) for row in rows if (drift := trouble.drift(row)) is not None]
         if seen:
-            change, probability, runs = min(seen, key=lambda at: at[1])
+            change, probability, runs = min(seen, key=lambda session_drift: session_drift[1])
             if probability * len(seen) <= LEVEL / len(successions):
-                found.append((succession, change, min(1.0, probability * len(seen)), runs))
-    return found
+                drifting.append((succession, change, min(1.0, probability * len(seen)), runs))
+    return drifting
 
 
 def shift_in_one_order(a: Sequence[Sample], b: Sequence[Sample]) -> float | None:
@@ -128,7 +128,7 @@ def shift_in_one_order(a: Sequence[Sample], b: Sequence[Sample]) -> float | None
     ordered = sorted(samples, key=_when)
     if len({session_of(s) for s in samples}) > 1 or not _ordered([s.result.run for s in samples]):
         return None
-    place = {id(sample): float(at) for at, sample in enumerate(ordered)}
+    place = {id(sample): float(index) for index, sample in enumerate(ordered)}
     of_a, of_b = ([place[id(sample)] for sample in side] for side in (a, b))
     if max(of_a) < min(of_b) or max(of_b) < min(of_a):
         return None
@@ -182,14 +182,14 @@ def _ordered(runs: Sequence[Run]) -> bool:
 
 def _lengths(samples: Sequence[Sample]) -> tuple[float, ...]:
     """Logarithms of how far each training went; empty if one of them does not state it."""
-    found = []
+    lengths = []
     for sample in samples:
         training = sample.result.reading.training
         length = None if training is None else training.samples or training.epochs
         if not length:
             return ()
-        found.append(math.log(length))
-    return tuple(found)
+        lengths.append(math.log(length))
+    return tuple(lengths)
 
 
 def _ratios(of_b: Sequence[float], of_a: Sequence[float]) -> tuple[float, ...]:

@@ -18,17 +18,17 @@ def misleading(sides: Sequence[Side], ratios: Mapping[tuple[int, int], Ratio]) -
 
     ratios  of each pair of sides, by their indices
     """
-    found: dict[str, list[Doubt]] = {}
+    by_code: dict[str, list[Doubt]] = {}
     for side in sides:
         for doubt in doubts.of(Case((side,), one_side(side.group))):
             if KINDS[doubt.code].severity == "invalid":
-                found.setdefault(doubt.code, []).append(doubt)
+                by_code.setdefault(doubt.code, []).append(doubt)
     for (a, b), ratio in ratios.items():
         case = Case((sides[a], sides[b]), ratio.estimate, DEFAULT_MARGIN)
         for raised in (kind.raised(case) for kind in _OF_TWO):
             if raised is not None:
-                found.setdefault(raised.code, []).append(_with_names(raised, case.sides))
-    return tuple(_one(found[code]) for code in sorted(found, key=rank))
+                by_code.setdefault(raised.code, []).append(_with_names(raised, case.sides))
+    return tuple(_one(by_code[code]) for code in sorted(by_code, key=rank))
 
 
 def _with_names(doubt: Doubt, sides: Sequence[Side]) -> Doubt:

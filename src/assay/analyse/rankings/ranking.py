@@ -131,8 +131,8 @@ class Ranking:
 
     def may_lead(self, basis: Basis = "total") -> tuple[RankedSystem, ...]:
         """Those that may be the best, in order."""
-        found = [s for s in self.systems if standing(s, basis).may_lead]
-        return tuple(sorted(found, key=lambda s: standing(s, basis).place))
+        leading = [s for s in self.systems if standing(s, basis).may_lead]
+        return tuple(sorted(leading, key=lambda s: standing(s, basis).place))
 
 
 def standing(system: RankedSystem, basis: Basis) -> RankPosition:
@@ -147,23 +147,23 @@ def rankings(
 
     metric  overrides time to train, or each benchmark's first metric with a direction
     """
-    found: dict[tuple[str, str, str], list[tuple[str, Group]]] = {}
+    entries_by_point: dict[tuple[str, str, str], list[tuple[str, Group]]] = {}
     for name, results in sides.items():
         for here in group(results, metrics).values():
             point = here.point
             if here.samples and point.better is not None:
                 labels = repr(sorted(point.labels.items()))
-                found.setdefault((point.benchmark, point.metric, labels), []).append((name, here))
-    wanted: dict[str, str] = {}
-    for benchmark, name, _ in found:
-        if metric is None and (benchmark not in wanted or name == SCORED):
-            wanted[benchmark] = name
-    made = [
+                entries_by_point.setdefault((point.benchmark, point.metric, labels), []).append((name, here))
+    chosen_metric: dict[str, str] = {}
+    for benchmark, name, _ in entries_by_point:
+        if metric is None and (benchmark not in chosen_metric or name == SCORED):
+            chosen_metric[benchmark] = name
+    benchmark_rankings = [
         _ranking(entries)
-        for (benchmark, name, _), entries in found.items()
-        if len({side for side, _ in entries}) > 1 and name == (metric or wanted[benchmark])
+        for (benchmark, name, _), entries in entries_by_point.items()
+        if len({side for side, _ in entries}) > 1 and name == (metric or chosen_metric[benchmark])
     ]
-    return tuple(sorted(made, key=lambda ranking: ranking.benchmark))
+    return tuple(sorted(benchmark_rankings, key=lambda ranking: ranking.benchmark))
 
 
 def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
@@ -188,15 +188,15 @@ def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
         RankedSystem(
             name,
             here.point.shape,
-            ranks[at],
+            ranks[index],
             _accelerator(here),
-            values[at],
-            _per_accelerator(values[at], ranks[at], sign),
-            total[at],
-            each[at],
+            values[index],
+            _per_accelerator(values[index], ranks[index], sign),
+            total[index],
+            each[index],
             *_scores(here),
         )
-        for at, (name, here) in enumerate(entries)
+        for index, (name, here) in enumerate(entries)
     ]
     assert point.better is not None
     ordered = tuple(sorted(systems, key=lambda system: system.total.place))
@@ -212,7 +212,7 @@ def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
         ordered,
         left_out,
         misleading(sides, ratios),
-        flattered=_flattered([groups[at] for at, position in enumerate(total) if position.may_lead]),
+        flattered=_flattered([groups[index] for index, position in enumerate(total) if position.may_lead]),
     )
 
 
@@ -249,15 +249,15 @@ Pairs = Mapping[tuple[int, int], _Pair]
 
 def _pairs(values: Sequence[Estimate], ratios: Mapping[tuple[int, int], Ratio], sign: int) -> Pairs:
     """For each pair that both show a spread, in both directions."""
-    found: dict[tuple[int, int], _Pair] = {}
+    pairs: dict[tuple[int, int], _Pair] = {}
     for (a, b), of_two in ratios.items():
         if values[a].low is None or values[b].low is None:
             continue
         interval = of_two.interval
         if interval.error is not None and interval.degrees is not None:
-            found[a, b] = _Pair(sign * interval.centre, interval.error, interval.degrees)
-            found[b, a] = _Pair(-sign * interval.centre, interval.error, interval.degrees)
-    return found
+            pairs[a, b] = _Pair(sign * interval.centre, interval.error, interval.degrees)
+            pairs[b, a] = _Pair(-sign * interval.centre, interval.error, interval.degrees)
+    return pairs
 
 
 def _shifted(pairs: Pairs, cost: Sequence[float]) -> Pairs:
@@ -270,18 +270,18 @@ def _standings(slow: Sequence[float], pairs: Pairs, *, whole: bool) -> list[Rank
     whole  whether these are all systems; else none of them is known to be possibly the best
     """
     order = sorted(range(len(slow)), key=slow.__getitem__)
-    place = {at: number for number, at in enumerate(order, start=1)}
-    judged = [at for at in order if any(at == a for a, _ in pairs)]
+    place = {index: number for number, index in enumerate(order, start=1)}
+    judged = [index for index in order if any(index == a for a, _ in pairs)]
     bounds = behind_the_best(judged, pairs)
     groups = apart(judged, pairs)
     return [
         RankPosition(
-            place[at],
-            _behind(at, order, slow, bounds.get(at)),
-            _may_lead(bounds.get(at), whole=whole),
-            groups.get(at),
+            place[index],
+            _behind(index, order, slow, bounds.get(index)),
+            _may_lead(bounds.get(index), whole=whole),
+            groups.get(index),
         )
-        for at in range(len(slow))
+        for index in range(len(slow))
     ]
 
 
@@ -293,11 +293,11 @@ def _may_lead(bounds: tuple[float, float] | None, *, whole: bool) -> bool | None
 
 
 def _behind(
-    at: int, order: Sequence[int], slow: Sequence[float], bounds: tuple[float, float] | None
+    index: int, order: Sequence[int], slow: Sequence[float], bounds: tuple[float, float] | None
 ) -> Estimate:
-    rival = next((other for other in order if other != at), at)
+    rival = next((other for other in order if other != index), index)
     low, high = (None, None) if bounds is None else (ratio_end(bounds[0]), ratio_end(bounds[1]))
-    return Estimate(math.exp(slow[at] - slow[rival]), low, high, 1, "", 1 - ERROR)
+    return Estimate(math.exp(slow[index] - slow[rival]), low, high, 1, "", 1 - ERROR)
 
 
 def behind_the_best(judged: Sequence[int], pairs: Pairs) -> dict[int, tuple[float, float]]:
@@ -309,28 +309,31 @@ def behind_the_best(judged: Sequence[int], pairs: Pairs) -> dict[int, tuple[floa
     """
     level = 1 - ERROR / (2 * max(1, len(judged) - 1))
     reach = {key: t_quantile(level, pair.degrees) * pair.error for key, pair in pairs.items()}
-    rivals = {at: [b for b in judged if (at, b) in pairs] for at in judged}
+    rivals = {index: [b for b in judged if (index, b) in pairs] for index in judged}
     excluded = surely_not_the_best(judged, pairs)
-    found = {}
-    for at in judged:
-        best = [b for b in rivals[at] if b not in excluded]
-        most = max((reach[at, b] - pairs[at, b].centre for b in best), default=-_OPEN)
-        least = min((-reach[at, b] - pairs[at, b].centre for b in best), default=0.0)
-        ahead = min((pairs[at, b].centre + reach[at, b] for b in rivals[at]), default=0.0)
-        low = max(_OPEN, least) if at in excluded else min(0.0, -ahead)
-        found[at] = (low, max(low, most))
-    return found
+    bounds = {}
+    for index in judged:
+        best = [b for b in rivals[index] if b not in excluded]
+        most = max((reach[index, b] - pairs[index, b].centre for b in best), default=-_OPEN)
+        least = min((-reach[index, b] - pairs[index, b].centre for b in best), default=0.0)
+        ahead = min((pairs[index, b].centre + reach[index, b] for b in rivals[index]), default=0.0)
+        low = max(_OPEN, least) if index in excluded else min(0.0, -ahead)
+        bounds[index] = (low, max(low, most))
+    return bounds
 
 
 def surely_not_the_best(judged: Sequence[int], pairs: Pairs) -> set[int]:
     """The systems that another one is better than; in 95 % of cases none of them is as good as the best."""
-    p = {at: min((_p_worse(pairs[at, b]) for b in judged if (at, b) in pairs), default=1.0) for at in judged}
+    p = {
+        index: min((_p_worse(pairs[index, b]) for b in judged if (index, b) in pairs), default=1.0)
+        for index in judged
+    }
     excluded: set[int] = set()
-    for at in sorted(judged, key=p.__getitem__):
+    for index in sorted(judged, key=p.__getitem__):
         left = len(judged) - len(excluded)
-        if left == 1 or p[at] * (len(judged) - 1) > ERROR / left:
+        if left == 1 or p[index] * (len(judged) - 1) > ERROR / left:
             break
-        excluded.add(at)
+        excluded.add(index)
     return excluded
 
 
@@ -346,14 +349,14 @@ def _p_worse(pair: _Pair) -> float:
 def apart(judged: Sequence[int], pairs: Pairs) -> dict[int, int]:
     """The number of each system's group, from 1, going down the order."""
     level = 1 - ERROR / max(1, len(judged) * (len(judged) - 1))
-    found: dict[int, int] = {}
+    group_of: dict[int, int] = {}
     first, number = -1, 0
-    for at in judged:
-        pair = pairs.get((first, at))
+    for index in judged:
+        pair = pairs.get((first, index))
         if pair is None or pair.centre > t_quantile(level, pair.degrees) * pair.error:
-            first, number = at, number + 1
-        found[at] = number
-    return found
+            first, number = index, number + 1
+        group_of[index] = number
+    return group_of
 
 
 def _per_accelerator(value: Estimate, ranks: int, sign: int) -> Estimate:
@@ -368,8 +371,8 @@ def _accelerator(here: Group) -> str:
     for sample in here.samples:
         for table in sample.result.provenance.nodes if sample.result.provenance else ():
             for fact in ("mlperf.accelerator_model_name", "gpu.0.name"):
-                if isinstance(found := table.get(fact), str):
-                    return found
+                if isinstance(model := table.get(fact), str):
+                    return model
     return ""
 
 

@@ -19,18 +19,18 @@ def kind_of(groups: Sequence[tuple[int, Group]]) -> tuple[Kind, str]:
     mixed   neither
     unknown not every size states one batch size
     """
-    found = [(ranks, batch_of(group)) for ranks, group in groups]
-    batches = [(ranks, batch) for ranks, batch in found if batch is not None]
-    if len(batches) < len(found) or not batches:
+    sizes = [(ranks, batch_of(group)) for ranks, group in groups]
+    batches = [(ranks, batch) for ranks, batch in sizes if batch is not None]
+    if len(batches) < len(sizes) or not batches:
         return "unknown", "no global batch size is stated at every size"
     listed = ", ".join(f"{batch:g}" for _, batch in batches)
-    words = f"global batch {listed} on {', '.join(str(ranks) for ranks, _ in batches)} ranks"
+    evidence = f"global batch {listed} on {', '.join(str(ranks) for ranks, _ in batches)} ranks"
     first_ranks, first = batches[0]
     if all(batch == first for _, batch in batches):
-        return "strong", words
+        return "strong", evidence
     if all(batch * first_ranks == first * ranks for ranks, batch in batches):
-        return "weak", words
-    return "mixed", words
+        return "weak", evidence
+    return "mixed", evidence
 
 
 def one_training(groups: Sequence[tuple[int, Group]], *, weak: bool) -> tuple[Kind, tuple[Group, ...]]:
@@ -49,7 +49,7 @@ def one_training(groups: Sequence[tuple[int, Group]], *, weak: bool) -> tuple[Ki
         alike.setdefault(("strong", batch), []).append((ranks, group))
         if weak:
             alike.setdefault(("weak", batch / ranks), []).append((ranks, group))
-    (kind, _), most = max(alike.items(), key=lambda found: (len(found[1]), found[1][-1][0]))
+    (kind, _), most = max(alike.items(), key=lambda training: (len(training[1]), training[1][-1][0]))
     return kind, tuple(group for _, group in most)
 
 

@@ -39,12 +39,16 @@ def border(sizes: Sequence[Size], nodes: Sequence[int], *, blocked: bool) -> Bor
     degrees = len(sizes) - 3
     if degrees < 1 or not scatter.degrees or not scatter.squares:
         return None
-    found = [
-        _border(sizes, at, between_nodes=nodes[at - 1] == 1 < nodes[at])
-        for at in range(1, len(sizes))
-        if 1 < at < len(sizes) - 1 or nodes[at - 1] == 1 < nodes[at]
+    borders = [
+        _border(sizes, index, between_nodes=nodes[index - 1] == 1 < nodes[index])
+        for index in range(1, len(sizes))
+        if 1 < index < len(sizes) - 1 or nodes[index - 1] == 1 < nodes[index]
     ]
-    best = min((one for one in found if one.lost > 0), key=lambda one: one.squares, default=None)
+    best = min(
+        (candidate for candidate in borders if candidate.lost > 0),
+        key=lambda candidate: candidate.squares,
+        default=None,
+    )
     if best is None:
         return None
     from scipy.special import fdtrc
@@ -53,7 +57,7 @@ def border(sizes: Sequence[Size], nodes: Sequence[int], *, blocked: bool) -> Bor
     return best if float(fdtrc(degrees, scatter.degrees, ratio)) >= MISFIT else None
 
 
-def _border(sizes: Sequence[Size], at: int, *, between_nodes: bool) -> Border:
+def _border(sizes: Sequence[Size], index: int, *, between_nodes: bool) -> Border:
     """Amdahl's law and a loss before the size at this index, by least squares over the serial share."""
     import numpy as np
 
@@ -62,13 +66,13 @@ def _border(sizes: Sequence[Size], at: int, *, between_nodes: bool) -> Border:
     means = np.array([math.fsum(size.logs) / len(size.logs) for size in sizes])
     serial = np.concatenate([[0.0], np.logspace(-6, 0, 1200)])[:, None]
     rest = means - np.log(n) + np.log1p(serial * (n - 1))
-    before, after = (np.average(rest[:, part], axis=1, weights=weights[part]) for part in _sides(at))
-    rest -= np.where(np.arange(len(n)) < at, before[:, None], after[:, None])
+    before, after = (np.average(rest[:, part], axis=1, weights=weights[part]) for part in _sides(index))
+    rest -= np.where(np.arange(len(n)) < index, before[:, None], after[:, None])
     squares: Array = np.sum(weights * rest**2, axis=1)
     best = int(np.argmin(squares))
     lost = -math.expm1(float(after[best] - before[best]))
-    return Border(sizes[at - 1].ranks, sizes[at].ranks, lost, between_nodes, float(squares[best]))
+    return Border(sizes[index - 1].ranks, sizes[index].ranks, lost, between_nodes, float(squares[best]))
 
 
-def _sides(at: int) -> tuple[slice, slice]:
-    return slice(None, at), slice(at, None)
+def _sides(index: int) -> tuple[slice, slice]:
+    return slice(None, index), slice(index, None)

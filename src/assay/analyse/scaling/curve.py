@@ -44,30 +44,30 @@ def curves(
     across: str | None = None,
 ) -> list[Curve]:
     """The same with the runs behind each point."""
-    wanted = (metric,) if isinstance(metric, str) else metric
+    metric_names = (metric,) if isinstance(metric, str) else metric
     return [
         curve
         for name, runs in _by_curve(results, across).items()
         for curve in _curves_of(name, group(runs, metrics), metrics)
-        if len(curve.groups) > 1 and _wanted(curve, metrics, wanted)
+        if len(curve.groups) > 1 and _wanted(curve, metrics, metric_names)
     ]
 
 
 def _curves_of(name: str, groups: Mapping[Key, Group], metrics: Metrics) -> list[Curve]:
     """The curves of all metrics that scale, each with the others that were measured at all of its sizes."""
-    found: dict[Key, Curve] = {}
+    by_key: dict[Key, Curve] = {}
     for key, of_size in groups.items():
         declared = _declared(of_size, metrics)
         if declared is None or declared.better is None or not declared.scales or min(of_size.values) <= 0:
             continue
         anywhere = key._replace(place=key.place._replace(shape=""))
-        found.setdefault(anywhere, Curve(name, declared.better, [])).groups.append(of_size)
+        by_key.setdefault(anywhere, Curve(name, declared.better, [])).groups.append(of_size)
     alike: dict[tuple[Place, str], list[Curve]] = {}
-    for key, curve in found.items():
+    for key, curve in by_key.items():
         alike.setdefault((key.place, key.labels), []).append(curve)
     return [
         replace(curve, beside=tuple(o for o in alike[key.place, key.labels] if _same_sizes(curve, o)))
-        for key, curve in found.items()
+        for key, curve in by_key.items()
     ]
 
 
@@ -79,28 +79,28 @@ def _same_sizes(curve: Curve, other: Curve) -> bool:
 
 def _by_curve(results: Iterable[Result], across: str | None) -> dict[str, list[Result]]:
     owners: dict[tuple[str, Shape], str] = {}
-    found: dict[str, list[Result]] = {}
+    results_by_curve: dict[str, list[Result]] = {}
     for result in results:
         trial = result.run.trial
-        found.setdefault(across or trial.system, []).append(result)
+        results_by_curve.setdefault(across or trial.system, []).append(result)
         owner = owners.setdefault((trial.benchmark, trial.shape), trial.system)
         if across and owner != trial.system:
             raise InputError(
                 f"{owner} and {trial.system} both have {trial.benchmark} at {trial.shape}: on one curve each "
                 "size is of one system; compare these two with `assay compare`"
             )
-    return found
+    return results_by_curve
 
 
-def _wanted(curve: Curve, metrics: Metrics, wanted: Sequence[str] | None) -> bool:
+def _wanted(curve: Curve, metrics: Metrics, metric_names: Sequence[str] | None) -> bool:
     """Whether the curve is requested: by default, its workload's first metric that scales."""
     run: Run = curve.groups[0].samples[0].result.run
     primary = [m.name for m in metrics(run).values() if m.scales and m.better is not None][:1]
-    return curve.groups[0].point.metric in (wanted or primary)
+    return curve.groups[0].point.metric in (metric_names or primary)
 
 
-def _declared(found: Group, metrics: Metrics) -> Metric | None:
-    return metrics(found.samples[0].result.run).get(found.point.metric)
+def _declared(size_group: Group, metrics: Metrics) -> Metric | None:
+    return metrics(size_group.samples[0].result.run).get(size_group.point.metric)
 
 
 def sizes_of_one_system(sides: Mapping[str, Sequence[Result]]) -> dict[str, str]:
@@ -167,7 +167,7 @@ class Curve:
             unit=first.point.unit,
             better=self.better,
             labels=first.point.labels,
-            points=tuple(self._point(at) for at in self.groups),
+            points=tuple(self._point(size_group) for size_group in self.groups),
         )
 
     def metrics_of_the_system(self) -> list[str]:
@@ -179,36 +179,42 @@ class Curve:
         for rate in (self, *self.beside):
             unit = rate.groups[0].point.unit
             if rate.better == "higher" and unit.endswith("/s"):
-                return tuple(_over(one_side(at.in_unit(unit)), _ranks(at)) for at in rate.groups)
+                return tuple(
+                    _over(one_side(size_group.in_unit(unit)), _ranks(size_group))
+                    for size_group in rate.groups
+                )
         return ()
 
-    def _point(self, at: Group) -> ScalingPoint:
-        first, at = self.groups[0], at.in_unit(self.groups[0].point.unit)
-        ranks = _ranks(at)
-        value = one_side(at)
-        if at is first:
-            one = Estimate(1.0, None, None, len(at.samples), "")
-            alone = doubts.Case((doubts.Side(self.system, at),), value)
-            return ScalingPoint(at.point.shape, ranks, value, one, one, "", doubts.of(alone))
-        found = ratio(first, at)
+    def _point(self, size_group: Group) -> ScalingPoint:
+        first, size_group = self.groups[0], size_group.in_unit(self.groups[0].point.unit)
+        ranks = _ranks(size_group)
+        value = one_side(size_group)
+        if size_group is first:
+            unity = Estimate(1.0, None, None, len(size_group.samples), "")
+            alone = doubts.Case((doubts.Side(self.system, size_group),), value)
+            return ScalingPoint(size_group.point.shape, ranks, value, unity, unity, "", doubts.of(alone))
+        size_ratio = ratio(first, size_group)
         sign = 1 if self.better == "higher" else -1  # a time is inverted
-        speedup = replace(found.interval, centre=sign * found.interval.centre)
+        speedup = replace(size_ratio.interval, centre=sign * size_ratio.interval.centre)
         ideal = math.log(ranks / _ranks(first))
-        sides = (doubts.Side(first.point.shape, found.a), doubts.Side(at.point.shape, found.b))
-        estimate = speedup.estimate("", found.confidence)
+        sides = (
+            doubts.Side(first.point.shape, size_ratio.a),
+            doubts.Side(size_group.point.shape, size_ratio.b),
+        )
+        estimate = speedup.estimate("", size_ratio.confidence)
         return ScalingPoint(
-            shape=at.point.shape,
+            shape=size_group.point.shape,
             ranks=ranks,
             value=value,
             speedup=estimate,
-            efficiency=replace(speedup, centre=speedup.centre - ideal).estimate("", found.confidence),
-            method=found.method,
-            doubts=doubts.of(doubts.Case(sides, estimate, None, found.interleaved, found.dropped)),
+            efficiency=replace(speedup, centre=speedup.centre - ideal).estimate("", size_ratio.confidence),
+            method=size_ratio.method,
+            doubts=doubts.of(doubts.Case(sides, estimate, None, size_ratio.interleaved, size_ratio.dropped)),
         )
 
 
-def _ranks(at: Group) -> int:
-    return Shape.parse(at.point.shape).ranks
+def _ranks(size_group: Group) -> int:
+    return Shape.parse(size_group.point.shape).ranks
 
 
 def _over(estimate: Estimate, ranks: int) -> Estimate:

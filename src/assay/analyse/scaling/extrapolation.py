@@ -57,7 +57,7 @@ def extrapolate(
             why_none,
         )
     low, high = _hull([(low, high) for _, low, high in speeds])
-    least, most = _hull([(one.low, one.high) for one in shares])
+    least, most = _hull([(efficiency.low, efficiency.high) for efficiency in shares])
     return Extrapolation(
         (value, low, high),
         replace(share, low=least, high=most, confidence=preferred.confidence),

@@ -134,8 +134,8 @@ class Fit:
 
     def log_speed(self, ranks: int) -> tuple[float, float | None, float | None]:
         """Logarithm of the mean throughput on this many ranks, and the ends of its interval."""
-        at, low, high = self._relative(ranks)
-        value = self.centre + at
+        log_relative, low, high = self._relative(ranks)
+        value = self.centre + log_relative
         variance = self.noise.centre_variance
         if low is None or high is None or variance is None or self.noise.centre_degrees < 1:
             return value, None, None
@@ -143,7 +143,11 @@ class Fit:
         if not self.fits and self.variance is not None:
             variance += self.variance / runs
         half = t_quantile((1 + self.confidence) / 2, self.noise.centre_degrees) * math.sqrt(variance)
-        return value, value - _reach(half, at - low, high - at), value + _reach(half, high - at, at - low)
+        return (
+            value,
+            value - _reach(half, log_relative - low, high - log_relative),
+            value + _reach(half, high - log_relative, log_relative - low),
+        )
 
     def steps(self) -> Iterator[tuple[int, int, float, float]]:
         """Ranks of adjacent sizes, the gain of the means from one to the other, and the law's gain."""
@@ -170,11 +174,11 @@ class Fit:
 
     def _relative(self, ranks: int) -> tuple[float, float | None, float | None]:
         """Logarithm of the throughput relative to the mean over all runs, by the shares alone."""
-        at = float(self._log_shape([ranks], self.shares)[0] - self._mean(self.shares))
+        log_relative = float(self._log_shape([ranks], self.shares)[0] - self._mean(self.shares))
         if not len(self.edge):
-            return at, None, None
+            return log_relative, None, None
         ends = self._log_shape([ranks], self.edge)[:, 0] - self._mean(self.edge)
-        return at, min(at, float(ends.min())), max(at, float(ends.max()))
+        return log_relative, min(log_relative, float(ends.min())), max(log_relative, float(ends.max()))
 
     def _mean(self, shares: Any) -> Any:
         import numpy as np
@@ -250,24 +254,27 @@ def held_out(
     if len(sizes) < SHARES[name] + 2:
         return ()
     confidence = 1 - (1 - confidence) / len(sizes)  # Bonferroni
-    made = []
+    holdouts = []
     for out in sizes:
         rest = fit([s for s in sizes if s is not out], name, blocked=blocked, confidence=confidence)
         if rest is not None:
-            made.append(_against(out, rest, confidence))
-    return tuple(made)
+            holdouts.append(_against(out, rest, confidence))
+    return tuple(holdouts)
 
 
 def _against(out: Size, rest: Fit, confidence: float) -> HoldoutSize:
-    at, low, high = rest._relative(out.ranks)
-    error = math.fsum(out.logs) / len(out.logs) - rest.centre - at
+    log_relative, low, high = rest._relative(out.ranks)
+    error = math.fsum(out.logs) / len(out.logs) - rest.centre - log_relative
     if rest.variance is None or low is None or high is None:
         return HoldoutSize(out.ranks, math.expm1(error), None, None, rest.fits)
     runs = sum(len(s.logs) for s in rest.sizes)
     half = t_quantile((1 + confidence) / 2, rest.degrees) * math.sqrt(
         rest.variance * (1 / len(out.logs) + 1 / runs)
     )
-    least, most = error - _reach(half, high - at, at - low), error + _reach(half, at - low, high - at)
+    least, most = (
+        error - _reach(half, high - log_relative, log_relative - low),
+        error + _reach(half, log_relative - low, high - log_relative),
+    )
     low, high = (None if end is None else end - 1 for end in map(ratio_end, (least, most)))
     return HoldoutSize(out.ranks, math.expm1(error), low, high, rest.fits)
 
@@ -395,5 +402,5 @@ def _edge(losses: Array, weights: Any, best: Any, squares: Any, limit: float, re
         middle = (near + outer) / 2
         over = squares(best + middle[:, None] * directions) > limit
         outer, near = np.where(over, middle, outer), np.where(over, near, middle)
-    found = np.where(inside, farthest, near)
-    return np.clip(best + found[:, None] * directions, 0, 1)
+    distances = np.where(inside, farthest, near)
+    return np.clip(best + distances[:, None] * directions, 0, 1)

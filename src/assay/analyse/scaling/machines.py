@@ -20,15 +20,15 @@ def machines(results: Iterable[Result], by: By) -> dict[str, list[Result]]:
 
     A second system of a size that a machine already has is kept separate.
     """
-    found: dict[str, list[Result]] = {}
+    runs_by_machine: dict[str, list[Result]] = {}
     owners: dict[tuple[str, str, Shape], str] = {}
     for result in results:
         trial = result.run.trial
         name = _machine(result, by)
         if owners.setdefault((name, trial.benchmark, trial.shape), trial.system) != trial.system:
             name = trial.system
-        found.setdefault(name, []).append(result)
-    return found
+        runs_by_machine.setdefault(name, []).append(result)
+    return runs_by_machine
 
 
 def _machine(result: Result, by: By) -> str:

@@ -138,7 +138,7 @@ def study(
     sizes, blocked = _sizes(together, curve.better)
     level = max(0.95, looked_at([g.samples for g in together], paired=blocked))
     fitted = _fitted(sizes, blocked=blocked, confidence=level)
-    found = tuple(_law(fit, held_out) for fit, held_out in fitted)
+    fitted_laws = tuple(_law(fit, held_out) for fit, held_out in fitted)
     chosen = fitted[0][0] if fitted else None
     candidates = _candidates(sizes, blocked=blocked, confidence=level)
     nodes = [Shape.parse(g.point.shape).workers for g in together]
@@ -159,7 +159,7 @@ def study(
         curve=scaling,
         kind=kind,
         kind_reason=kind_reason,
-        laws=found,
+        laws=fitted_laws,
         limit=limit,
         limit_reason=reason,
         predictions=()
@@ -185,9 +185,9 @@ def _no_flops(_run: Run) -> None:
 
 def _usage(curve: Curve, flops: Flops) -> Iterator[Usage]:
     for group in curve.groups:
-        found = of_group(curve.system, group, flops)
-        if found is not None:
-            yield found
+        size_usage = of_group(curve.system, group, flops)
+        if size_usage is not None:
+            yield size_usage
 
 
 def _ranks(group: Group) -> int:
@@ -226,17 +226,17 @@ def _fitted(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> list[
     names: tuple[laws.Name, ...] = ("amdahl", "usl") if len(sizes) >= laws.USL_SIZES else ("amdahl",)
     # small errors add up faster over looks than 5 % does
     together = confidence if confidence <= 0.95 else 1 - IN_FAMILY * (1 - confidence)
-    found = [
+    fitted = [
         (fit, laws.held_out(sizes, name, blocked=blocked, confidence=together))
         for name in names
         if (fit := laws.fit(sizes, name, blocked=blocked, confidence=confidence)) is not None
     ]
-    if len(found) < 2:
-        return found
-    (_, of_one), (usl, of_two) = found
+    if len(fitted) < 2:
+        return fitted
+    (_, of_one), (usl, of_two) = fitted
     errors = laws.typical_error(of_one), laws.typical_error(of_two)
     better = errors[0] is not None and errors[1] is not None and errors[1] < errors[0]
-    return found[::-1] if better and (usl.share(1).low or 0) > 0 else found
+    return fitted[::-1] if better and (usl.share(1).low or 0) > 0 else fitted
 
 
 def _candidates(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> list[Fit]:
@@ -244,8 +244,8 @@ def _candidates(sizes: Sequence[Size], *, blocked: bool, confidence: float) -> l
 
     Half of the error that is allowed pays for choosing by the fit.
     """
-    made = (laws.fit(sizes, name, blocked=blocked, confidence=(1 + confidence) / 2) for name in laws.SHARES)
-    return [fit for fit in made if fit is not None]
+    fits = (laws.fit(sizes, name, blocked=blocked, confidence=(1 + confidence) / 2) for name in laws.SHARES)
+    return [fit for fit in fits if fit is not None]
 
 
 def _off_the_curve(
@@ -287,10 +287,10 @@ def _law(fit: Fit, held_out: tuple[HoldoutSize, ...]) -> Law:
 
 def _limit(fit: Fit, kind: Kind, candidates: Sequence[Fit], crossed: Border | None) -> tuple[Limit, str]:
     """What takes most of what the largest size loses, if the runs can distinguish it from zero."""
-    fitting = [one for one in candidates if one.fits and one.name != "amdahl"]
+    fitting = [law for law in candidates if law.fits and law.name != "amdahl"]
     if not fit.fits:
         if fitting:
-            return "unknown", _GROWS[max(fitting, key=lambda one: one.misfit or 0).name]
+            return "unknown", _GROWS[max(fitting, key=lambda law: law.misfit or 0).name]
         if crossed is not None:
             return "border", scaling_doubts.crossing(crossed)
         return "unknown", "the sizes' means deviate from the law by more than the runs' scatter explains"
@@ -323,8 +323,8 @@ def _limit(fit: Fit, kind: Kind, candidates: Sequence[Fit], crossed: Border | No
 
 def _other_causes(fit: Fit, candidates: Sequence[Fit]) -> str:
     """Why the cause of a loss is not known, though a law fits: others fit as well; "" if none does."""
-    others = [_CAUSES[one.name] for one in candidates if one.name in _CAUSES and still_fits(one)]
-    both = next((one for one in candidates if one.name == "usl"), None)
+    others = [_CAUSES[law.name] for law in candidates if law.name in _CAUSES and still_fits(law)]
+    both = next((law for law in candidates if law.name == "usl"), None)
     if fit.name == "amdahl" and both is not None and (both.share(0).low or 0) <= 0:
         others.append("coherence")
     if not others:
@@ -359,51 +359,65 @@ _MEANING: dict[Limit, str] = {
 
 
 def _predictions(
-    fit: Fit, candidates: Sequence[Fit], curve: Curve, at: Sequence[int], *, one_node: bool, suspect: str
+    fit: Fit,
+    candidates: Sequence[Fit],
+    curve: Curve,
+    ranks_requested: Sequence[int],
+    *,
+    one_node: bool,
+    suspect: str,
 ) -> tuple[Prediction, ...]:
     unit = curve.groups[0].point.unit
     least, most, largest = fit.sizes[0].ranks, fit.sizes[-1].ranks, _ranks(curve.groups[-1])
     runs = sum(len(s.logs) for s in fit.sizes)
-    made = []
-    for ranks in at or (2 * largest, 4 * largest):
+    predictions = []
+    for ranks in ranks_requested or (2 * largest, 4 * largest):
         outside = not least <= ranks <= most
         covered = candidates if outside or not fit.fits else (fit,)
-        found = extrapolate(
+        extrapolation = extrapolate(
             fit, covered, ranks, one_node=one_node and ranks > most, suspect=suspect if outside else ""
         )
-        value, low, high = found.log_speed
+        value, low, high = extrapolation.log_speed
         ends: tuple[float | None, float | None] = (low, high)
         if curve.better == "lower":
             value, ends = -value, (None if high is None else -high, None if low is None else -low)
         low, high = (None if log is None else ratio_end(log) for log in ends)
         estimate = Estimate(math.exp(value), low, high, runs, unit, fit.confidence)
-        made.append(
+        predictions.append(
             Prediction(
-                ranks, estimate, found.efficiency, outside, ranks > FAR * most, found.laws, found.why_none
+                ranks,
+                estimate,
+                extrapolation.efficiency,
+                outside,
+                ranks > FAR * most,
+                extrapolation.laws,
+                extrapolation.why_none,
             )
         )
-    return tuple(made)
+    return tuple(predictions)
 
 
 def _layouts(curve: Curve) -> tuple[Layout, ...]:
-    made = []
+    layouts = []
     for ranks, of_ranks in groupby(curve.groups, _ranks):
         base, *others = of_ranks
         for other in others:
-            found = ratio(base, other.in_unit(base.point.unit))
-            made.append(
+            layout_ratio = ratio(base, other.in_unit(base.point.unit))
+            layouts.append(
                 Layout(
                     ranks,
                     base.point.shape,
                     other.point.shape,
-                    _speed(found, curve.better),
-                    found.method,
+                    _speed(layout_ratio, curve.better),
+                    layout_ratio.method,
                 )
             )
-    return tuple(made)
+    return tuple(layouts)
 
 
-def _speed(found: Ratio, better: Better) -> Estimate:
+def _speed(layout_ratio: Ratio, better: Better) -> Estimate:
     """A ratio as a speed: that of times is inverted, so that above 1 is faster."""
     sign = 1 if better == "higher" else -1
-    return replace(found.interval, centre=sign * found.interval.centre).estimate("", found.confidence)
+    return replace(layout_ratio.interval, centre=sign * layout_ratio.interval.centre).estimate(
+        "", layout_ratio.confidence
+    )

@@ -50,16 +50,16 @@ def level(observed: Sequence[Observation]) -> Level:
     metric = observed[0].metric
     if metric is None:
         raise ValueError("a failure has no level")
-    runs = sum(len(one.values) for one in observed)
-    if min(value for one in observed for _, value in one.values) <= 0:
-        mean = math.fsum(value for one in observed for _, value in one.values) / runs
+    runs = sum(len(observation.values) for observation in observed)
+    if min(value for observation in observed for _, value in observation.values) <= 0:
+        mean = math.fsum(value for observation in observed for _, value in observation.values) / runs
         return Level(Estimate(mean, None, None, runs, metric.unit), len(_by_session(observed)), runs)
-    values = [math.exp(log) for one in observed for log in _logs(one, metric.unit)]
+    values = [math.exp(log) for observation in observed for log in _logs(observation, metric.unit)]
     means, rounding = session_means(observed), hidden_by_rounding(values)
     if len(means) > 1:
         interval = intervals.one_mean(means, hidden=rounding)
         return Level(interval.estimate(metric.unit), len(means), runs)
-    confidence = max(one.confidence for one in observed)
+    confidence = max(observation.confidence for observation in observed)
     interval = intervals.one_mean([math.log(value) for value in values], confidence, rounding)
     return Level(interval.estimate(metric.unit, confidence), 1, runs)
 
@@ -68,8 +68,8 @@ def session_means(observed: Sequence[Observation], unit: str = "") -> list[float
     """Mean logarithm of each session's values, each session with the same weight, sorted by name."""
     return [
         math.fsum(logs) / len(logs)
-        for _, of in sorted(_by_session(observed).items())
-        if (logs := [log for one in of for log in _logs(one, unit)])
+        for _, session_observations in sorted(_by_session(observed).items())
+        if (logs := [log for observation in session_observations for log in _logs(observation, unit)])
     ]
 
 
@@ -82,7 +82,7 @@ def within_sessions(pairs: Sequence[Pair], names: tuple[str, str], margin: float
     for pair in pairs:
         by_session.setdefault(session_name(pair[0]), []).append(pair)
     if len(by_session) > 1:
-        means = [_pair_means(of) for _, of in sorted(by_session.items())]
+        means = [_pair_means(session_pairs) for _, session_pairs in sorted(by_session.items())]
         sides = _sides(pairs)
         interval = intervals.paired(means, hidden=_hidden(*sides))
         return comparison_of(sides, names, margin, interval, "paired", "sessions")
@@ -108,7 +108,7 @@ def _hidden(a: Sequence[Observation], b: Sequence[Observation]) -> Hidden:
     """What rounding hides of both; a session's mean is taken to be as coarse as one of its values."""
     unit = _unit(a[0])
     return hidden_by_rounding(
-        *([math.exp(log) for one in side for log in _logs(one, unit)] for side in (a, b))
+        *([math.exp(log) for observation in side for log in _logs(observation, unit)] for side in (a, b))
     )
 
 
@@ -152,7 +152,7 @@ def comparison_of(
     lost = lost or (lost_by(a), lost_by(b))
     verdict, reason = decide(estimate, margin, metric.better, lost, names)
     above = None if interval.half is None else ratio_end(interval.half)
-    found = Comparison(
+    comparison = Comparison(
         point=Point(
             workload.workload, workload.shape, metric.name, metric.unit, metric.better, metric.labels
         ),
@@ -176,25 +176,25 @@ def comparison_of(
         lost_to_others=lost,
     )
     if interval.error is None or not more_would_decide(verdict, estimate, lost):
-        return found
-    return replace(found, runs_needed=runs_still_needed(found, confidence))
+        return comparison
+    return replace(comparison, runs_needed=runs_still_needed(comparison, confidence))
 
 
 def _doubts(
     a: Sequence[Observation], b: Sequence[Observation], method: str, replication: str
 ) -> tuple[Doubt, ...]:
     """Those of the observations, each once, and what the design leaves open."""
-    found = {(doubt.code, doubt.evidence): doubt for one in (*a, *b) for doubt in one.doubts}
+    raised = {(doubt.code, doubt.evidence): doubt for observation in (*a, *b) for doubt in observation.doubts}
     if replication == "runs":
-        sessions = sorted({one.session for one in (*a, *b)})
+        sessions = sorted({observation.session for observation in (*a, *b)})
         named = f"session{'s' * (len(sessions) > 1)} {', '.join(sessions)}"
         evidence = f"all runs are of {named}"
-        found["one-session", evidence] = doubts.KINDS["one-session"].doubt(evidence)
-    apart = not all(one.interleaved for one in (*a, *b))
+        raised["one-session", evidence] = doubts.KINDS["one-session"].doubt(evidence)
+    apart = not all(observation.interleaved for observation in (*a, *b))
     if method == "welch" or (method == "linked" and apart):
         evidence = "the stacks did not run in the same shuffled blocks"
-        found["not-interleaved", evidence] = doubts.KINDS["not-interleaved"].doubt(evidence)
-    return tuple(sorted(found.values(), key=lambda doubt: doubts.rank(doubt.code)))
+        raised["not-interleaved", evidence] = doubts.KINDS["not-interleaved"].doubt(evidence)
+    return tuple(sorted(raised.values(), key=lambda doubt: doubts.rank(doubt.code)))
 
 
 def rivals(sessions: Iterable[frozenset[str]], a: str, b: str) -> int:
@@ -210,12 +210,12 @@ def rivals(sessions: Iterable[frozenset[str]], a: str, b: str) -> int:
 
 def positive(observed: Iterable[Observation]) -> bool:
     """Whether all values are above 0, so that ratios exist."""
-    return all(value > 0 for one in observed for _, value in one.values)
+    return all(value > 0 for observation in observed for _, value in observation.values)
 
 
-def logs_by_block(one: Observation, unit: str) -> list[tuple[int, float]]:
+def logs_by_block(observation: Observation, unit: str) -> list[tuple[int, float]]:
     """Block and logarithm of each value, in this unit."""
-    return list(zip((block for block, _ in one.values), _logs(one, unit), strict=True))
+    return list(zip((block for block, _ in observation.values), _logs(observation, unit), strict=True))
 
 
 def _blocks(a: Observation, b: Observation) -> list[tuple[float, float]] | None:
@@ -223,7 +223,9 @@ def _blocks(a: Observation, b: Observation) -> list[tuple[float, float]] | None:
     if not (a.interleaved and b.interleaved):
         return None
     unit = _unit(a)
-    of_a, of_b = (dict(zip((at for at, _ in one.values), _logs(one, unit), strict=True)) for one in (a, b))
+    of_a, of_b = (
+        dict(zip((block for block, _ in side.values), _logs(side, unit), strict=True)) for side in (a, b)
+    )
     both = sorted(of_a.keys() & of_b.keys())
     if len(of_a) < len(a.values) or len(of_b) < len(b.values) or not both:
         return None
@@ -243,24 +245,24 @@ def _pair_means(pairs: Sequence[Pair]) -> tuple[float, float]:
 
 
 def _by_session(observed: Sequence[Observation]) -> dict[str, list[Observation]]:
-    found: dict[str, list[Observation]] = {}
-    for one in observed:
-        found.setdefault(session_name(one), []).append(one)
-    return found
+    by_session: dict[str, list[Observation]] = {}
+    for observation in observed:
+        by_session.setdefault(session_name(observation), []).append(observation)
+    return by_session
 
 
-def session_name(one: Observation) -> str:
+def session_name(observation: Observation) -> str:
     """Sessions of two parties may have the same name."""
-    return f"{one.origin} {one.session}"
+    return f"{observation.origin} {observation.session}"
 
 
-def _unit(one: Observation) -> str:
-    return "" if one.metric is None else one.metric.unit
+def _unit(observation: Observation) -> str:
+    return "" if observation.metric is None else observation.metric.unit
 
 
-def _logs(one: Observation, unit: str) -> list[float]:
-    own = _unit(one)
-    values = [value if unit in ("", own) else convert(value, own, unit) for _, value in one.values]
+def _logs(observation: Observation, unit: str) -> list[float]:
+    own = _unit(observation)
+    values = [value if unit in ("", own) else convert(value, own, unit) for _, value in observation.values]
     return [math.log(value) for value in values]
 
 
@@ -271,8 +273,10 @@ def _mean(observed: Sequence[Observation], unit: str) -> float:
 
 def lost_by(observed: Sequence[Observation]) -> float:
     """The mean share that the runs may have lost to others."""
-    return math.fsum(one.lost_to_others * len(one.values) for one in observed) / _runs(observed)
+    return math.fsum(
+        observation.lost_to_others * len(observation.values) for observation in observed
+    ) / _runs(observed)
 
 
 def _runs(observed: Sequence[Observation]) -> int:
-    return sum(len(one.values) for one in observed)
+    return sum(len(observation.values) for observation in observed)

@@ -53,12 +53,17 @@ class LinkedStacks:
 
         observed  stack → its observations; those with a value that is not above 0 can't be compared
         """
-        self._observed = {name: tuple(of) for name, of in observed.items() if of and positive(of)}
+        self._observed = {
+            name: tuple(observations)
+            for name, observations in observed.items()
+            if observations and positive(observations)
+        }
         self._sessions = {
-            name: frozenset(session_name(one) for one in of) for name, of in self._observed.items()
+            name: frozenset(session_name(observation) for observation in observations)
+            for name, observations in self._observed.items()
         }
         self._every_run = list(self._runs())
-        inside = [fit for of in _by_session(self._every_run) for fit in session_fits(of)]
+        inside = [fit for session_runs in _by_session(self._every_run) for fit in session_fits(session_runs)]
         self._scatter = _scatter(inside)
         cells = [
             (stack, session, level)
@@ -82,7 +87,10 @@ class LinkedStacks:
         replication: Literal["runs", "sessions"] = "sessions"
         confidence = 0.95
         if fit.degrees < 1:
-            replication, confidence = "runs", max(one.confidence for side in sides for one in side)
+            replication, confidence = (
+                "runs",
+                max(observation.confidence for side in sides for observation in side),
+            )
             fit = _with(self._by_runs, a, b) or fit
         interval = fit.difference(a, b, confidence, self._scatter)
         return LinkedComparison(
@@ -100,13 +108,13 @@ class LinkedStacks:
 
     def _runs(self) -> Iterator[_Run]:
         """Every run, shifted by its block; by its session, if not all of its stacks ran in each block."""
-        every = [one for of in self._observed.values() for one in of]
-        loose = {session_name(one) for one in every if not one.interleaved}
-        for name, of in self._observed.items():
-            unit = of[0].metric.unit if of[0].metric is not None else ""
-            for one in of:
-                session = session_name(one)
-                for block, value in logs_by_block(one, unit):
+        every = [observation for observations in self._observed.values() for observation in observations]
+        loose = {session_name(observation) for observation in every if not observation.interleaved}
+        for name, observations in self._observed.items():
+            unit = observations[0].metric.unit if observations[0].metric is not None else ""
+            for observation in observations:
+                session = session_name(observation)
+                for block, value in logs_by_block(observation, unit):
                     yield name, (session, None if session in loose else block), value
 
     def _through(self, a: str, b: str) -> tuple[str, ...]:
@@ -127,11 +135,11 @@ class LinkedStacks:
     @cached_property
     def _stacks(self) -> dict[str, frozenset[str]]:
         """Session → the stacks that it measured."""
-        found: dict[str, set[str]] = {}
+        stacks_of: dict[str, set[str]] = {}
         for name, sessions in self._sessions.items():
             for session in sessions:
-                found.setdefault(session, set()).add(name)
-        return {session: frozenset(of) for session, of in found.items()}
+                stacks_of.setdefault(session, set()).add(name)
+        return {session: frozenset(stacks) for session, stacks in stacks_of.items()}
 
     def _lost(self, a: str, b: str, through: Sequence[str]) -> tuple[float, float]:
         """What both sides may have lost to others.
@@ -139,14 +147,25 @@ class LinkedStacks:
         A common stack that lost time next to B makes B look faster, as if A had lost it.
         """
         next_to = [
-            max((lost_by(of) for name in through if (of := self._in_sessions_of(name, side))), default=0.0)
+            max(
+                (
+                    lost_by(observations)
+                    for name in through
+                    if (observations := self._in_sessions_of(name, side))
+                ),
+                default=0.0,
+            )
             for side in (b, a)
         ]
         own = lost_by(self._observed[a]), lost_by(self._observed[b])
         return 1 - (1 - own[0]) * (1 - next_to[0]), 1 - (1 - own[1]) * (1 - next_to[1])
 
     def _in_sessions_of(self, name: str, side: str) -> list[Observation]:
-        return [one for one in self._observed[name] if session_name(one) in self._sessions[side]]
+        return [
+            observation
+            for observation in self._observed[name]
+            if session_name(observation) in self._sessions[side]
+        ]
 
 
 def _with(fits: Sequence[SessionFit], a: str, b: str) -> SessionFit | None:
@@ -154,10 +173,10 @@ def _with(fits: Sequence[SessionFit], a: str, b: str) -> SessionFit | None:
 
 
 def _by_session(runs: Sequence[_Run]) -> Iterator[list[_Run]]:
-    found: dict[str, list[_Run]] = {}
+    runs_by_session: dict[str, list[_Run]] = {}
     for run in runs:
-        found.setdefault(run[1][0], []).append(run)
-    yield from found.values()
+        runs_by_session.setdefault(run[1][0], []).append(run)
+    yield from runs_by_session.values()
 
 
 def _scatter(fits: Sequence[SessionFit]) -> dict[Hashable, float]:

@@ -78,17 +78,20 @@ class SessionFit:
 
 def session_fits(cells: Sequence[Cell]) -> list[SessionFit]:
     """The fit of each set of linked stacks."""
-    return [_fit(of) for of in _linked(cells)]
+    return [_fit(linked_cells) for linked_cells in _linked(cells)]
 
 
 def _fit(cells: Sequence[Cell]) -> SessionFit:
     import numpy as np
 
-    stacks = {stack: at for at, stack in enumerate(dict.fromkeys(stack for stack, _, _ in cells))}
+    stacks = {stack: index for index, stack in enumerate(dict.fromkeys(stack for stack, _, _ in cells))}
     by_shift: dict[Hashable, list[tuple[int, float]]] = {}
     for stack, shift, value in cells:
         by_shift.setdefault(shift, []).append((stacks[stack], value))
-    shifts = [(np.array([row for row, _ in of]), np.array([y for _, y in of])) for of in by_shift.values()]
+    shifts = [
+        (np.array([row for row, _ in shift_cells]), np.array([y for _, y in shift_cells]))
+        for shift_cells in by_shift.values()
+    ]
     matrix, right = np.zeros((len(stacks), len(stacks))), np.zeros(len(stacks))
     for rows, values in shifts:
         np.add.at(matrix, (rows, rows), 1.0)
@@ -102,9 +105,9 @@ def _fit(cells: Sequence[Cell]) -> SessionFit:
         np.add.at(squares, rows, (left - left.mean()) ** 2)
         np.add.at(counts, rows, 1)
     return SessionFit(
-        levels={stack: float(levels[at]) for stack, at in stacks.items()},
-        squares={stack: float(squares[at]) for stack, at in stacks.items()},
-        cells={stack: int(counts[at]) for stack, at in stacks.items()},
+        levels={stack: float(levels[index]) for stack, index in stacks.items()},
+        squares={stack: float(squares[index]) for stack, index in stacks.items()},
+        cells={stack: int(counts[index]) for stack, index in stacks.items()},
         degrees=len(cells) - len(stacks) - len(shifts) + 1,
         hidden=float(squares.sum()) <= len(cells) * ROUNDING**2 and _all_constant(cells),
         _inverse=inverse,
@@ -116,7 +119,7 @@ def _all_constant(cells: Iterable[Cell]) -> bool:
     values: dict[Hashable, list[float]] = {}
     for stack, _, value in cells:
         values.setdefault(stack, []).append(value)
-    return all(constant(of) for of in values.values())
+    return all(constant(stack_values) for stack_values in values.values())
 
 
 def _linked(cells: Sequence[Cell]) -> Iterator[list[Cell]]:

@@ -56,7 +56,7 @@ def _correlation(sizes: Sequence[Replicates], *, paired: bool) -> float:
     """
     import numpy as np
 
-    left, right = (np.array([side[at] for side in sizes]) for at in (0, 1))  # sizes × runs
+    left, right = (np.array([side[index] for side in sizes]) for index in (0, 1))  # sizes × runs
     parts = [right - left] if paired else [left, right]
     residuals = np.concatenate([part - part.mean(axis=1, keepdims=True) for part in parts], axis=1)
     scale = np.sqrt((residuals**2).mean(axis=1))

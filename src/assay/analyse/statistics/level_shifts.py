@@ -114,7 +114,7 @@ def split(logs: Sequence[float]) -> Split:
         return Split((), (), None, "values above 1e130 or below 1e-130 are not compared")
     changes = _with_drifts(x, _placed(x, _found(x)))
     model = _Model(x, changes)
-    steps = tuple(_shift(model, at) for at in range(len(changes)))
+    steps = tuple(_shift(model, index) for index in range(len(changes)))
     reason = (
         ""
         if steps
@@ -168,7 +168,7 @@ def _means_differ(old: NDArray[np.float64], new: NDArray[np.float64]) -> bool:
         for own, freedom, rest in zip(squares, degrees, stretches, strict=True)
     ]
     whole = sum(variances)
-    freedom = whole**2 / sum(one**2 / each for one, each in zip(variances, degrees, strict=True))
+    freedom = whole**2 / sum(variance**2 / each for variance, each in zip(variances, degrees, strict=True))
     apart = abs(float(new.mean() - old.mean())) / math.sqrt(whole)
     return 2 * float(stdtr(freedom, -apart)) <= _MEANS_DIFFER
 
@@ -251,57 +251,57 @@ def _places_in(n: int) -> slice:
 
 def _with_drifts(x: NDArray[np.float64], changes: list[_Change]) -> list[_Change]:
     """The same changes, runs of steps in one direction replaced by a drift where it explains them better."""
-    at = 0
-    while at < len(changes):
+    index = 0
+    while index < len(changes):
         model = _Model(x, changes)
-        for until in range(len(changes), at, -1):
-            if len({size > 0 for size in model.sizes[at + 1 : until + 1]}) == 1:
-                drift = _drift(x, changes, at, until)
+        for until in range(len(changes), index, -1):
+            if len({size > 0 for size in model.sizes[index + 1 : until + 1]}) == 1:
+                drift = _drift(x, changes, index, until)
                 if drift is not None and drift.price + _CLEAR < model.price:
                     changes = list(drift.changes)
                     break
-        at += 1
+        index += 1
     return changes
 
 
-def _drift(x: NDArray[np.float64], changes: Sequence[_Change], at: int, until: int) -> _Model | None:
+def _drift(x: NDArray[np.float64], changes: Sequence[_Change], index: int, until: int) -> _Model | None:
     """The model with one drift in place of these changes; None if there is no room for one."""
-    left = changes[at - 1].last if at else 0
+    left = changes[index - 1].last if index else 0
     right = changes[until].first if until < len(changes) else len(x)
     first, last = left + 1, right - 1
     if last - first + 1 < SHORTEST_DRIFT:
         return None
 
     def best(drifts: Iterable[_Change]) -> _Model:
-        models = (_Model(x, [*changes[:at], drift, *changes[until:]]) for drift in drifts)
+        models = (_Model(x, [*changes[:index], drift, *changes[until:]]) for drift in drifts)
         return min(models, key=lambda model: model.squares)
 
     for _ in range(2):
         begun = best(_Change(begin, last) for begin in range(left + 1, last - SHORTEST_DRIFT + 2))
-        first = begun.changes[at].first
+        first = begun.changes[index].first
         model = best(_Change(first, end) for end in range(first + SHORTEST_DRIFT - 1, right))
-        last = model.changes[at].last
+        last = model.changes[index].last
     return model
 
 
 def _placed(x: NDArray[np.float64], changes: Sequence[_Change]) -> list[_Change]:
     """The same changes, each step where all values together place it."""
     placed = list(changes)
-    for at in range(len(placed)):  # all are steps still
-        places = _places(len(x), placed, at)
-        squares = [_Model(x, [*placed[:at], place, *placed[at + 1 :]]).squares for place in places]
-        placed[at] = places[squares.index(min(squares))]
+    for index in range(len(placed)):  # all are steps still
+        places = _places(len(x), placed, index)
+        squares = [_Model(x, [*placed[:index], place, *placed[index + 1 :]]).squares for place in places]
+        placed[index] = places[squares.index(min(squares))]
     return placed
 
 
-def _places(n: int, changes: Sequence[_Change], at: int) -> list[_Change]:
+def _places(n: int, changes: Sequence[_Change], index: int) -> list[_Change]:
     """Where a step may be between its neighbors, as it is included; of a drift, where one of its ends may be.
 
     A step can be nearer to a neighbor than `SHORTEST_STRETCH`: a drift may have taken the values between.
     """
-    first, last = changes[at]
-    left = changes[at - 1].last if at else 0
-    right = changes[at + 1].first if at + 1 < len(changes) else n
+    first, last = changes[index]
+    left = changes[index - 1].last if index else 0
+    right = changes[index + 1].first if index + 1 < len(changes) else n
     if first == last:
         earliest, latest = min(first, left + SHORTEST_STRETCH), max(first, right - SHORTEST_STRETCH)
         return [_Change(place, place) for place in range(earliest, latest + 1)]
@@ -337,16 +337,16 @@ class _Model:
         self.dependence = (1 + rho) / (1 - rho)
         self._squared_residuals = residuals**2
 
-    def span(self, at: int, reach: float) -> tuple[float, float]:
+    def span(self, index: int, reach: float) -> tuple[float, float]:
         """The interval of a change's size; reach: its half-width in standard deviations of the size.
 
         Each stretch has its own variance, where that is greater than the one common to all.
         """
         import numpy as np
 
-        of_values = np.linalg.pinv(self._design)[at + 1]
+        of_values = np.linalg.pinv(self._design)[index + 1]
         half = reach * math.sqrt(float(np.sum(of_values**2 * self._variances())))
-        return self.sizes[at + 1] - half, self.sizes[at + 1] + half
+        return self.sizes[index + 1] - half, self.sizes[index + 1] + half
 
     def _variances(self) -> NDArray[np.float64]:
         """Of each value about its level."""
@@ -357,20 +357,23 @@ class _Model:
         return np.repeat(np.maximum(own, self.variance), [len(stretch) for stretch in stretches])
 
 
-def _shift(model: _Model, at: int) -> LevelShift:
+def _shift(model: _Model, index: int) -> LevelShift:
     """One of the changes, with the others fixed."""
     changes, n = model.changes, len(model.x)
-    moved = [_Model(model.x, [*changes[:at], place, *changes[at + 1 :]]) for place in _places(n, changes, at)]
-    first, last = changes[at]
+    moved = [
+        _Model(model.x, [*changes[:index], place, *changes[index + 1 :]])
+        for place in _places(n, changes, index)
+    ]
+    first, last = changes[index]
     limit = _PLACE * model.dependence
-    possible = [one for one in moved if n * math.log(one.squares / model.squares) <= limit]
+    possible = [refit for refit in moved if n * math.log(refit.squares / model.squares) <= limit]
     reach = t_quantile((1 + _SIZE_CONFIDENCE) / 2, model.degrees)
     reach *= math.sqrt(model.dependence)
-    lows, highs = zip(*(one.span(at, reach) for one in possible), strict=True)
-    left = changes[at - 1].last if at else 0
-    right = changes[at + 1].first if at + 1 < len(changes) else n
-    size = math.exp(model.sizes[at + 1])
-    steps = [one.changes[at].first for one in possible if first == last]
+    lows, highs = zip(*(refit.span(index, reach) for refit in possible), strict=True)
+    left = changes[index - 1].last if index else 0
+    right = changes[index + 1].first if index + 1 < len(changes) else n
+    size = math.exp(model.sizes[index + 1])
+    steps = [refit.changes[index].first for refit in possible if first == last]
     return LevelShift(
         after=first - 1,
         before=last,
@@ -378,13 +381,13 @@ def _shift(model: _Model, at: int) -> LevelShift:
         latest=max(steps, default=last),
         ratio=Estimate(size, ratio_end(min(lows)), ratio_end(max(highs)), right - left, ""),
         better=None,
-        kind=_kind(model, at),
+        kind=_kind(model, index),
     )
 
 
-def _kind(model: _Model, at: int) -> Kind:
-    change = model.changes[at]
+def _kind(model: _Model, index: int) -> Kind:
+    change = model.changes[index]
     if change.last > change.first:
         return "drift"
-    drift = _drift(model.x, model.changes, at, at + 1)
+    drift = _drift(model.x, model.changes, index, index + 1)
     return "step" if drift is None or drift.price > model.price + _CLEAR else "step-or-drift"

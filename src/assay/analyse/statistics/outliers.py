@@ -124,7 +124,7 @@ def _decision(
     values: Sequence[float], count: int, order: NDArray[np.intp], limit: float | None, reason: str
 ) -> Decision:
     """The lowest `count` members are named."""
-    others = [values[at] for at in order[count:]]
+    others = [values[index] for index in order[count:]]
     centre = median(others)
     scatter = TO_SIGMA * median(abs(value - centre) for value in others)
     deviations = tuple(value - centre for value in values)

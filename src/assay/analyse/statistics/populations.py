@@ -55,7 +55,7 @@ def lower_population(values: Sequence[float]) -> list[int] | None:
         return None
     below = smallest_side(len(values)) + best
     border = (np.median(ordered[:below]) + np.median(ordered[below:])) / 2
-    return [at for at, value in enumerate(values) if value < border]
+    return [index for index, value in enumerate(values) if value < border]
 
 
 def smallest_side(members: int) -> int:
@@ -80,8 +80,8 @@ def separations(ordered: NDArray[np.float64]) -> NDArray[np.float64]:
         floor = np.floor(place).astype(int)
         beyond = place - floor
         upper = ordered[..., np.minimum(floor + 1, members - 1)]
-        found: NDArray[np.float64] = ordered[..., floor] * (1 - beyond) + upper * beyond
-        return found
+        quantiles: NDArray[np.float64] = ordered[..., floor] * (1 - beyond) + upper * beyond
+        return quantiles
 
     start = np.zeros_like(below)
     apart = quantile(below, above, 0.5) - quantile(start, below, 0.5)
@@ -91,5 +91,5 @@ def separations(ordered: NDArray[np.float64]) -> NDArray[np.float64]:
     )
     steps = np.diff(ordered, axis=-1)
     step = np.where(steps > 0, steps, np.inf).min(axis=-1, keepdims=True)
-    found: NDArray[np.float64] = apart / np.maximum(within / members / _OF_NORMAL, step)
-    return found
+    distances: NDArray[np.float64] = apart / np.maximum(within / members / _OF_NORMAL, step)
+    return distances

@@ -132,8 +132,8 @@ def _spread_ratios(degrees: int) -> NDArray[np.float64]:
     import numpy as np
     from scipy.special import chdtri
 
-    at: NDArray[np.float64] = np.sqrt(chdtri(degrees, (np.arange(_STEPS) + 0.5) / _STEPS) / degrees)
-    return at
+    ratios: NDArray[np.float64] = np.sqrt(chdtri(degrees, (np.arange(_STEPS) + 0.5) / _STEPS) / degrees)
+    return ratios
 
 
 def _range(power: Power, spread: Spread, margin: float, confidence: float) -> RunsRange:

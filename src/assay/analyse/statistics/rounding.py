@@ -83,12 +83,12 @@ def unrounded(values: Sequence[float], *, falling: bool = False) -> list[float]:
     """
     size = min(step(values), min(values))  # so that all stay above 0
     equal, met = Counter(values), Counter[float]()
-    found = []
+    spread = []
     for value in values:
         share = (met[value] + 0.5) / equal[value] - 0.5
         met[value] += 1
-        found.append(value + size * (-share if falling else share))
-    return found
+        spread.append(value + size * (-share if falling else share))
+    return spread
 
 
 def hidden_by_rounding(a: Sequence[float], b: Sequence[float] = ()) -> Hidden:

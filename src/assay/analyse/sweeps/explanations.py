@@ -93,12 +93,12 @@ def slow_together(about: Speeds, lost: Collection[float], groups: Groups | None)
 
 def _connected(about: Speeds, limit: float) -> list[set[str]]:
     """Sets of nodes that pairs faster than the limit connect, the largest first."""
-    found = {node: {node} for pair in about for node in pair}
+    connected = {node: {node} for pair in about for node in pair}
     for (a, b), speed in about.items():
-        if speed > limit and found[a] is not found[b]:
-            found[a] |= found[b]
-            found.update(dict.fromkeys(found[b], found[a]))
-    sets = {id(nodes): nodes for nodes in found.values()}
+        if speed > limit and connected[a] is not connected[b]:
+            connected[a] |= connected[b]
+            connected.update(dict.fromkeys(connected[b], connected[a]))
+    sets = {id(nodes): nodes for nodes in connected.values()}
     return sorted(sets.values(), key=len, reverse=True)
 
 
@@ -106,9 +106,9 @@ def _joined(
     sides: list[tuple[set[str], float]], nodes: set[str], speed: float, about: Speeds, groups: Groups | None
 ) -> list[tuple[set[str], float]]:
     """The sides with these nodes, in the first one that may have lost as much by the same cause."""
-    for at, (side, typical) in enumerate(sides):
+    for index, (side, typical) in enumerate(sides):
         met = any({a, b} & side and {a, b} & nodes for a, b in about)
         alike = max(speed, typical) < min(speed, typical) / 2
         if alike and not met and (groups is None or len({groups[node] for node in side | nodes}) == 1):
-            return [*sides[:at], (side | nodes, typical), *sides[at + 1 :]]
+            return [*sides[:index], (side | nodes, typical), *sides[index + 1 :]]
     return [*sides, (nodes, speed)]

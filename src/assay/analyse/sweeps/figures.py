@@ -43,15 +43,15 @@ class SweepSession:
 
 def figures_of(results: Sequence[Result], metrics: Callable[[Run], Mapping[str, Metric]]) -> Figures:
     """Each benchmark's primary metric."""
-    found: dict[str, SweepFigure] = {}
-    for key, one in group(results, metrics).items():
-        if key.place.benchmark in found or one.point.better is None:
+    figures: dict[str, SweepFigure] = {}
+    for key, point_group in group(results, metrics).items():
+        if key.place.benchmark in figures or point_group.point.better is None:
             continue  # the primary metric comes first; a metric without a direction can't be slow
         values: dict[str, list[float]] = {}
-        for sample in one.samples:
+        for sample in point_group.samples:
             values.setdefault(sample.result.run.trial.system, []).append(sample.value)
-        found[key.place.benchmark] = SweepFigure(one.point, one.point.better, values)
-    return found
+        figures[key.place.benchmark] = SweepFigure(point_group.point, point_group.point.better, values)
+    return figures
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def judged_nodes(alone: SweepSession, before: Figures | None, margin: float) -> 
     margin  tolerated loss relative to the baseline, as a share. Raises InputError for one that is out of
             range.
     """
-    found = []
+    verdicts = []
     for benchmark, now in alone.figures.items():
         old = None if before is None else _of_these(before, benchmark, now)
         (crowd,) = slow_nodes(now.values, now.better, before=old, figures=len(alone.figures))
@@ -93,8 +93,8 @@ def judged_nodes(alone: SweepSession, before: Figures | None, margin: float) -> 
         if crowd.reason and old is not None:
             known = {node: now.values[node] for node in old}
             changes = slower_than_before(known, old, now.better, margin)
-        found.append(Nodes(now.point, crowd, changes))
-    return found
+        verdicts.append(Nodes(now.point, crowd, changes))
+    return verdicts
 
 
 def _of_these(before: Figures, benchmark: str, now: SweepFigure) -> dict[str, list[float]]:
@@ -102,11 +102,11 @@ def _of_these(before: Figures, benchmark: str, now: SweepFigure) -> dict[str, li
     stored = before.get(benchmark)
     if stored is None or stored.point != now.point:
         raise InputError(f"the baseline has no {benchmark} measured like this: {now.point.labels}")
-    found = {node: figures for node, figures in stored.values.items() if node in now.values}
-    if not found:
+    known = {node: figures for node, figures in stored.values.items() if node in now.values}
+    if not known:
         here, there = ", ".join(now.values), ", ".join(stored.values)
         raise InputError(f"the baseline has none of the nodes {here}; it has {there}")
-    return found
+    return known
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,13 @@ def judged_pairs(
     """
     for benchmark, figure in together.figures.items():
         met = _met(together, figure.values)
-        found = blame(met, figure.better, groups=groups)
-        ratios = _ratios(met, found.affected(met, groups or {}), figure.better)
-        if before is None or benchmark not in before or found.node_loss is not None:
-            return Pairs(ratios, found, groups or {})
+        blamed = blame(met, figure.better, groups=groups)
+        ratios = _ratios(met, blamed.affected(met, groups or {}), figure.better)
+        if before is None or benchmark not in before or blamed.node_loss is not None:
+            return Pairs(ratios, blamed, groups or {})
         old = _met(together, _of_these(before, benchmark, figure))
-        changes, found = pairs_before({pair: met[pair] for pair in old}, old, figure.better, margin)
-        return Pairs(ratios, found, groups or {}, changes)
+        changes, blamed = pairs_before({pair: met[pair] for pair in old}, old, figure.better, margin)
+        return Pairs(ratios, blamed, groups or {}, changes)
     return None
 
 
@@ -163,18 +163,18 @@ def _ratios(met: Mapping[Pair, Sequence[float]], slow: Collection[Pair], better:
 
 
 def _met(together: SweepSession, by_system: Mapping[str, list[float]]) -> dict[Pair, list[float]]:
-    found = {}
+    by_pair = {}
     for system, values in by_system.items():
         a, b = together.hosts[system]
-        found[a, b] = values
-    return found
+        by_pair[a, b] = values
+    return by_pair
 
 
 def judged_rings(
     rings: Sequence[SweepSession], together: SweepSession, groups: Mapping[str, str]
 ) -> tuple[Ring, ...]:
     """Each ring compared with its slowest pair; one whose nodes share a group has the group's name."""
-    found: tuple[Ring, ...] = ()
+    judged: tuple[Ring, ...] = ()
     for benchmark, paired in together.figures.items():
         values = {
             measured.hosts[system]: values
@@ -183,8 +183,8 @@ def judged_rings(
             for system, values in measured.figures[benchmark].values.items()
         }
         names = {nodes: _ring_name(nodes, groups) for nodes in values}
-        found += slow_rings(values, _met(together, paired.values), paired.better, names=names)
-    return found
+        judged += slow_rings(values, _met(together, paired.values), paired.better, names=names)
+    return judged
 
 
 def _ring_name(nodes: Sequence[str], groups: Mapping[str, str]) -> str:

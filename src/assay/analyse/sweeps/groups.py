@@ -48,8 +48,8 @@ def slow_groups(
         if -math.expm1(losses[worst]) <= margin:
             break
         named.append(SlowPart((worst,), math.exp(losses[worst])))
-        said, within = _within(worst, losses[worst], speeds, groups)
-        untold.append(said)
+        cause, within = _within(worst, losses[worst], speeds, groups)
+        untold.append(cause)
         speeds = _without(worst, losses[worst], speeds, groups, within=within)
     untold += _too_few(names, speeds, groups)
     return tuple(sorted(named, key=lambda slow: slow.ratio)), untold, speeds
@@ -60,11 +60,11 @@ def _across(speeds: Speeds, groups: Groups) -> Speeds:
 
 
 def _by_node(speeds: Speeds) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    by_node: dict[str, list[float]] = {}
     for pair, speed in speeds.items():
         for node in pair:
-            found.setdefault(node, []).append(speed)
-    return found
+            by_node.setdefault(node, []).append(speed)
+    return by_node
 
 
 def _lost(name: str, speeds: Speeds, groups: Groups, false_alarm: float) -> float:
@@ -99,8 +99,8 @@ def _within(name: str, lost: float, speeds: Speeds, groups: Groups) -> tuple[str
     inside = [speed for (a, b), speed in speeds.items() if groups[a] == groups[b] == name]
     others = [speed for (a, b), speed in speeds.items() if groups[a] == groups[b] != name]
     if min(len(inside), len(others)) < FEWEST_PARTNERS:
-        said = f"its uplink, its switch or all its nodes; {len(inside)} pairs within were measured"
-        return f"group {name}: {said}", False
+        causes = f"its uplink, its switch or all its nodes; {len(inside)} pairs within were measured"
+        return f"group {name}: {causes}", False
     if median(inside) - median(others) > lost / 2:
         return f"group {name}: not slow within, so the cause is somewhere on its way to the others", False
     return f"group {name}: slow within, too; its switch or all its nodes", True
@@ -126,9 +126,9 @@ def _too_few(names: Sequence[str], speeds: Speeds, groups: Groups) -> list[str]:
     ]
 
 
-def between_groups(found: Blame, speeds: Speeds, groups: Groups) -> Blame:
+def between_groups(blame: Blame, speeds: Speeds, groups: Groups) -> Blame:
     """The same with one cause in place of the links between two groups, where they are slow throughout."""
-    slow = {part.who: part for part in (*found.links, *found.pairs)}
+    slow = {part.who: part for part in (*blame.links, *blame.pairs)}
     met: dict[tuple[str, ...], list[Pair]] = {}
     for a, b in _across(speeds, groups):
         met.setdefault(tuple(sorted((groups[a], groups[b]))), []).append((a, b))
@@ -139,8 +139,8 @@ def between_groups(found: Blame, speeds: Speeds, groups: Groups) -> Blame:
             named.append(SlowPart(who, math.exp(median(lost))))
             slow = {pair: part for pair, part in slow.items() if pair not in pairs}
     return replace(
-        found,
-        groups=tuple(sorted((*found.groups, *named), key=lambda part: part.ratio)),
-        links=tuple(part for part in found.links if part.who in slow),
-        pairs=tuple(part for part in found.pairs if part.who in slow),
+        blame,
+        groups=tuple(sorted((*blame.groups, *named), key=lambda part: part.ratio)),
+        links=tuple(part for part in blame.links if part.who in slow),
+        pairs=tuple(part for part in blame.pairs if part.who in slow),
     )

@@ -51,11 +51,11 @@ def blame(
     false_alarm = FALSE_ALARM / (2 if groups is None else 3)
     if groups is not None:
         named, untold, speeds = slow_groups(speeds, groups, false_alarm, margin)
-    found = _nodes_and_links(speeds, false_alarm, groups)
+    blamed = _nodes_and_links(speeds, false_alarm, groups)
     if groups is not None:
-        found = between_groups(found, speeds, groups)
-    untold += _shared({slow.who[0] for slow in found.nodes}, groups)
-    return replace(found, groups=(*named, *found.groups), untold=(*untold, *found.untold))
+        blamed = between_groups(blamed, speeds, groups)
+    untold += _shared({slow.who[0] for slow in blamed.nodes}, groups)
+    return replace(blamed, groups=(*named, *blamed.groups), untold=(*untold, *blamed.untold))
 
 
 def _speeds(figures: Mapping[Pair, Sequence[float]], better: Better) -> Speeds:
@@ -86,11 +86,11 @@ def _shared(nodes: Collection[str], groups: Groups | None) -> list[str]:
 
 
 def _partners(speeds: Speeds) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    partners: dict[str, list[str]] = {}
     for a, b in speeds:
-        found.setdefault(a, []).append(b)
-        found.setdefault(b, []).append(a)
-    return found
+        partners.setdefault(a, []).append(b)
+        partners.setdefault(b, []).append(a)
+    return partners
 
 
 @dataclass(frozen=True)
@@ -115,17 +115,17 @@ def _nodes_and_links(speeds: Speeds, false_alarm: float, groups: Groups | None) 
     partners = _partners(speeds)
     by_node = _judged_nodes(about, partners, false_alarm)
     together = slow_together(about, [*by_node.lost.values(), *by_node.refuted.values()], groups)
-    nodes, found = _without_shared(about, by_node, together, false_alarm)
-    if not together and found.links:  # a side too large for its nodes to stand out
-        together = slow_together(about, [math.log(link.ratio) for link in found.links], groups)
-        nodes, found = _without_shared(about, by_node, together, false_alarm)
+    nodes, blamed = _without_shared(about, by_node, together, false_alarm)
+    if not together and blamed.links:  # a side too large for its nodes to stand out
+        together = slow_together(about, [math.log(link.ratio) for link in blamed.links], groups)
+        nodes, blamed = _without_shared(about, by_node, together, false_alarm)
     hidden = len(about) - len(_unexplained(about, [node.who[0] for node in nodes], together))
     return replace(
-        found,
+        blamed,
         together=together,
-        nodes=(*nodes, *found.nodes),
+        nodes=(*nodes, *blamed.nodes),
         node_loss=_loss(by_node.decision),
-        untold=(*_untold(by_node, partners, hidden=hidden), *found.untold),
+        untold=(*_untold(by_node, partners, hidden=hidden), *blamed.untold),
     )
 
 
@@ -141,8 +141,8 @@ def _without_shared(
         if node not in within and len(shown.get(node, ())) >= FEWEST_SURE
     }
     clear = _unexplained(about, slow, together)
-    found = _slow_links(clear, by_node.typical, false_alarm) if clear else Blame()
-    return tuple(SlowPart((node,), math.exp(lost)) for node, lost in slow.items()), found
+    blamed = _slow_links(clear, by_node.typical, false_alarm) if clear else Blame()
+    return tuple(SlowPart((node,), math.exp(lost)) for node, lost in slow.items()), blamed
 
 
 def _unexplained(about: Speeds, slow: Collection[str], together: Sequence[SlowPart]) -> Speeds:
@@ -155,9 +155,9 @@ def _unexplained(about: Speeds, slow: Collection[str], together: Sequence[SlowPa
     }
 
 
-def _untold(found: _NodeVerdict, partners: Partners, *, hidden: int) -> list[str]:
+def _untold(verdict: _NodeVerdict, partners: Partners, *, hidden: int) -> list[str]:
     few = sum(len(others) < FEWEST_PARTNERS for others in partners.values())
-    untold = [f"nodes: {found.decision.reason}"] if found.decision.reason and not few else []
+    untold = [f"nodes: {verdict.decision.reason}"] if verdict.decision.reason and not few else []
     if few:
         untold.append(
             f"{counted(few, 'node')} with fewer than {FEWEST_PARTNERS} partners: if all pairs of one are "
@@ -177,7 +177,7 @@ def _judged_nodes(about: Speeds, partners: Partners, false_alarm: float) -> _Nod
         decision = too_low([effects[node] for node in judged], false_alarm)
         if decision.limit is None:
             return _NodeVerdict(decision, {}, {}, partners)
-        low = {judged[at]: decision.deviations[at] for at in decision.low}
+        low = {judged[index]: decision.deviations[index] for index in decision.low}
         wrong = {
             node: lost
             for node, lost in low.items()
@@ -203,12 +203,12 @@ def _slow_links(about: Speeds, typical: Collection[str], false_alarm: float) -> 
     decision = too_low([residuals[pair] for pair in free], 0.7 * false_alarm)
     if decision.limit is None:
         return Blame(untold=(f"pairs: {decision.reason}",))
-    found = explained(
+    blamed = explained(
         {pair: math.exp(residual) for pair, residual in residuals.items()},
-        slower=[free[at] for at in decision.low],
+        slower=[free[index] for index in decision.low],
         fine=[pair for pair, residual in residuals.items() if residual > -decision.limit / 2],
     )
-    return replace(found, link_loss=_loss(decision))
+    return replace(blamed, link_loss=_loss(decision))
 
 
 def polished(
@@ -238,5 +238,5 @@ def _free(residuals: Mapping[Pair, float], fitted: int) -> list[Pair]:
     return sorted(residuals, key=lambda pair: abs(residuals[pair]))[fitted:]
 
 
-def _loss(found: Decision) -> float | None:
-    return None if found.limit is None else -math.expm1(-found.limit)
+def _loss(decision: Decision) -> float | None:
+    return None if decision.limit is None else -math.expm1(-decision.limit)

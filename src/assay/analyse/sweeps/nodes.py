@@ -108,13 +108,13 @@ def slow_nodes(
     share the rate.
     """
     groups = _by_kind(values, kinds)
-    asked = figures * len(groups)
-    if asked > MOST_QUESTIONS:
+    questions = figures * len(groups)
+    if questions > MOST_QUESTIONS:
         raise ValueError(
-            f"{asked} kinds times measurements; false-alarm rates are tabulated up to {MOST_QUESTIONS}"
+            f"{questions} kinds times measurements; false-alarm rates are tabulated up to {MOST_QUESTIONS}"
         )
     return tuple(
-        _crowd(kind, {node: values[node] for node in nodes}, better, before, FALSE_ALARM / asked)
+        _crowd(kind, {node: values[node] for node in nodes}, better, before, FALSE_ALARM / questions)
         for kind, nodes in groups.items()
     )
 
@@ -139,20 +139,20 @@ def _crowd(kind: str, values: Values, better: Better, before: Values | None, fal
         }
     if not speeds:
         raise ValueError(f"no baseline for any of {', '.join(lacking)}")
-    found, group = _judged(speeds, false_alarm)
+    decision, group = _judged(speeds, false_alarm)
     standings = [
-        NodeStanding(node, _runs(node, values, before), math.exp(deviation), at in found.low)
-        for at, (node, deviation) in enumerate(zip(speeds, found.deviations, strict=True))
+        NodeStanding(node, _runs(node, values, before), math.exp(deviation), index in decision.low)
+        for index, (node, deviation) in enumerate(zip(speeds, decision.deviations, strict=True))
     ]
     return Crowd(
         kind=kind,
         standings=tuple(sorted(standings, key=lambda standing: (standing.ratio, standing.node))),
-        median=math.exp(found.centre if better == "higher" else -found.centre),
-        named_from=_loss(found.limit),
-        found_from=_loss(found.found_in_80_percent),
-        scatter=math.expm1(found.scatter),
-        fastest=math.expm1(found.fastest),
-        reason=found.reason,
+        median=math.exp(decision.centre if better == "higher" else -decision.centre),
+        named_from=_loss(decision.limit),
+        found_from=_loss(decision.found_in_80_percent),
+        scatter=math.expm1(decision.scatter),
+        fastest=math.expm1(decision.fastest),
+        reason=decision.reason,
         warnings=tuple(_warnings(standings, lacking)),
         group=group,
     )
@@ -164,19 +164,19 @@ def _judged(speeds: Mapping[str, float], false_alarm: float) -> tuple[Decision, 
     lower = lower_population([*speeds.values()])
     if lower is None:
         return too_low([*speeds.values()], false_alarm, least), None
-    upper = [at for at in range(len(nodes)) if at not in {*lower}]
+    upper = [index for index in range(len(nodes)) if index not in {*lower}]
     smaller, larger = (lower, upper) if len(lower) <= len(upper) else (upper, lower)
     low: list[int] = []
     for population in (smaller, larger):
-        decision = too_low([speeds[nodes[at]] for at in population], false_alarm / 2, least)
-        low += [population[at] for at in decision.low]
+        decision = too_low([speeds[nodes[index]] for index in population], false_alarm / 2, least)
+        low += [population[index] for index in decision.low]
         if population is smaller:
             typical = decision.centre
     off = typical - decision.centre
-    group = NodeGroup(tuple(sorted(nodes[at] for at in smaller)), math.exp(off), off <= -least)
+    group = NodeGroup(tuple(sorted(nodes[index] for index in smaller)), math.exp(off), off <= -least)
     deviations = tuple(speed - decision.centre for speed in speeds.values())
-    found = replace(decision, deviations=deviations, low=tuple(low), fastest=max(deviations))
-    return found, group
+    overall = replace(decision, deviations=deviations, low=tuple(low), fastest=max(deviations))
+    return overall, group
 
 
 def _speed(node: str, figures: Sequence[float], better: Better) -> float:
@@ -198,14 +198,14 @@ def _loss(deviation: float | None) -> float | None:
 
 
 def _warnings(standings: Sequence[NodeStanding], lacking: Sequence[str]) -> list[str]:
-    said = []
+    warnings = []
     fewest = min(standing.runs for standing in standings)
     if fewest < FEWEST_RUNS:
         runs = "1 run" if fewest == 1 else f"{fewest} runs"
-        said.append(f"a node has {runs}: one unlucky run can make it look slow; measure slow nodes again")
+        warnings.append(f"a node has {runs}: one unlucky run can make it look slow; measure slow nodes again")
     if lacking:
-        said.append(f"without a baseline, so not judged: {', '.join(lacking)}")
-    return said
+        warnings.append(f"without a baseline, so not judged: {', '.join(lacking)}")
+    return warnings
 
 
 @dataclass(frozen=True)
@@ -250,6 +250,6 @@ def _change(
     old, new = ([_speed(node, [figure], better) for figure in side] for side in (before[node], figures))
     if not old or not new:
         raise ValueError(f"{node} has no figures")
-    found = welch(old, new, confidence, hidden_by_rounding(before[node], figures))
-    ratio = found.estimate("", confidence)
-    return BaselineChange(node, ratio, ratio.high is not None and ratio.high < 1 - margin, found.why)
+    interval = welch(old, new, confidence, hidden_by_rounding(before[node], figures))
+    ratio = interval.estimate("", confidence)
+    return BaselineChange(node, ratio, ratio.high is not None and ratio.high < 1 - margin, interval.why)

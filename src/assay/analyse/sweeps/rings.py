@@ -83,9 +83,9 @@ def _ring(
         return Ring(name, nodes, None, None, False, "no two of its nodes were measured as a pair")
     slowest = min(within, key=lambda pair: median(within[pair]))
     of_all = _speeds(figures, better)
-    found = welch(within[slowest], of_all, confidence, hidden_by_rounding(pairs[slowest], figures))
-    ratio = found.estimate("", confidence)
-    return Ring(name, nodes, slowest, ratio, ratio.high is not None and ratio.high < 1 - borne, found.why)
+    interval = welch(within[slowest], of_all, confidence, hidden_by_rounding(pairs[slowest], figures))
+    ratio = interval.estimate("", confidence)
+    return Ring(name, nodes, slowest, ratio, ratio.high is not None and ratio.high < 1 - borne, interval.why)
 
 
 def _speeds(figures: Sequence[float], better: Better) -> list[float]:

@@ -70,14 +70,14 @@ class Blame:
         nodes = {part.who[0] for part in self.nodes}
         links = {part.who for part in (*self.links, *self.pairs)}
         sides = [{*part.who} for part in self.together]
-        found = set()
+        slow_pairs = set()
         for pair in pairs:
             names = {groups.get(node, "") for node in pair}
             across = len(names) == 2 and any({*part.who} <= names for part in self.groups)
             apart = any(len(side & {*pair}) == 1 for side in sides)
             if across or apart or pair in links or nodes & {*pair}:
-                found.add(pair)
-        return found
+                slow_pairs.add(pair)
+        return slow_pairs
 
 
 def agree(speeds: Collection[float], lost: float) -> bool:

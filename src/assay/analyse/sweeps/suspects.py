@@ -37,20 +37,20 @@ def suspects(
     hosts  system, whose name stands for a node measured alone → the node, as the only entry of a list
     """
     alone: dict[str, dict[str, float]] = {}
-    for one in nodes:
-        for system, ratio in _slow(one).items():
-            alone.setdefault(hosts[system][0], {})[one.point.benchmark] = ratio
+    for measurement in nodes:
+        for system, ratio in _slow(measurement).items():
+            alone.setdefault(hosts[system][0], {})[measurement.point.benchmark] = ratio
     together = {} if pairs is None else {slow.who[0]: slow.ratio for slow in pairs.blame.nodes}
     partners = {} if pairs is None else {n: slow_with(pairs.relative, n, r) for n, r in together.items()}
-    found = [
+    slow_nodes = [
         Suspect(node, alone.get(node, {}), together.get(node), partners.get(node, (0, 0)))
         for node in dict.fromkeys([*alone, *together])
     ]
-    return tuple(sorted(found, key=lambda suspect: min(suspect.losses.values())))
+    return tuple(sorted(slow_nodes, key=lambda suspect: min(suspect.losses.values())))
 
 
-def _slow(one: Nodes) -> dict[str, float]:
+def _slow(measurement: Nodes) -> dict[str, float]:
     """System → ratio of those that this measurement reports as slow."""
-    among = {standing.node: standing.ratio for standing in one.crowd.standings if standing.slow}
-    before = {change.node: change.ratio.value for change in one.changes if change.slower}
+    among = {standing.node: standing.ratio for standing in measurement.crowd.standings if standing.slow}
+    before = {change.node: change.ratio.value for change in measurement.changes if change.slower}
     return among | before

@@ -38,13 +38,13 @@ class SweepVerdicts:
         """Whether anything is reported as slow."""
         blame = None if self.pairs is None else self.pairs.blame
         blamed = blame is not None and blame.parts
-        nodes = any(one.slow or one.slow_group for one in self.nodes)
-        return bool(blamed) or nodes or any(one.slower for one in self.rings)
+        nodes = any(measurement.slow or measurement.slow_group for measurement in self.nodes)
+        return bool(blamed) or nodes or any(ring.slower for ring in self.rings)
 
     @property
     def judged(self) -> bool:
         """Whether every measurement of the nodes could be judged."""
-        return all(one.judged for one in self.nodes)
+        return all(measurement.judged for measurement in self.nodes)
 
     @property
     def suspects(self) -> tuple[Suspect, ...]:
@@ -54,7 +54,7 @@ class SweepVerdicts:
     @property
     def losses(self) -> dict[str, dict[str, float]]:
         """Slow node → what it is slow in, and how; the slowest first."""
-        return {one.node: one.losses for one in self.suspects}
+        return {suspect.node: suspect.losses for suspect in self.suspects}
 
 
 def judge_sweep(
