@@ -292,7 +292,6 @@ def _allowed(supply: _Measured, demand: _Measured, supply_ratio: Ratio) -> tuple
     if lost_time.too_much(lost):
         loss_text = lost_time.words(lost, (demand.name, supply.name))
         limit = f"nothing is promised above {percent(lost_time.MOST_LOST)}"
-        return replace(
-            supply_ratio.estimate, low=None, high=None
-        ), f"{loss_text}; {limit}: run again on an idle machine"
+        why = f"{loss_text}; {limit}: run again on an idle machine"
+        return replace(supply_ratio.estimate, low=None, high=None), why
     return lost_time.allowing_for(lost, supply_ratio.estimate, "higher"), ""

@@ -104,7 +104,9 @@ def scale(
         ]
     if not scaled:
         raise InputError(_no_curve(sets, systems, metric))
-    studies = tuple(study(curve, at=at, prices=prices, flops=flops, beside=results) for curve in scaled)
+    studies = tuple(
+        study(curve, ranks_requested=at, prices=prices, flops=flops, beside=results) for curve in scaled
+    )
     return ScalingCurves(studies, by)
 
 

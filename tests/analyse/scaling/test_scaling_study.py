@@ -132,7 +132,7 @@ def test_perfect_scaling_has_no_limit_and_no_doubt() -> None:
 
 
 def test_sizes_that_are_asked_for_are_predicted_within_and_far_beyond_what_was_measured() -> None:
-    found = studied(sweep(SHAPES, 0.05), at=(6, 40))
+    found = studied(sweep(SHAPES, 0.05), ranks_requested=(6, 40))
     assert [(p.ranks, p.extrapolation, p.far) for p in found.predictions] == [
         (6, False, False),
         (40, True, True),

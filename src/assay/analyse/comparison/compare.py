@@ -247,7 +247,9 @@ def _runs_needed(measured_ratio: Ratio, margin: float) -> RunsNeeded:
         spread = power.of_pairs(a, b)
     else:
         spread = power.of_sides(a, b, measured_ratio.allowance.hidden.worth)
-    return power.runs_needed(spread, margin, measured_ratio.confidence, of=measured_ratio.replication)
+    return power.runs_needed(
+        spread, margin, measured_ratio.confidence, replication=measured_ratio.replication
+    )
 
 
 def _rank(measured_ratio: Ratio) -> Estimate | None:

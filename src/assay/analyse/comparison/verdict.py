@@ -121,7 +121,7 @@ def runs_still_needed(c: Comparison, confidence: float) -> RunsNeeded:
     a, b = c.sessions if c.replication == "sessions" else c.n
     replicates = 2 / (1 / a + 1 / b)
     spread = power.Spread((c.error or 0.0) ** 2 * replicates, c.degrees or 0.0, c.method == "paired")
-    return power.runs_needed(spread, c.margin, confidence, of=c.replication)
+    return power.runs_needed(spread, c.margin, confidence, replication=c.replication)
 
 
 def _written(value: float) -> str:

@@ -115,17 +115,17 @@ class Study:
 def study(
     curve: Curve,
     *,
-    at: Sequence[int] = (),
+    ranks_requested: Sequence[int] = (),
     prices: Prices | None = None,
     flops: Flops | None = None,
     beside: Iterable[Result] = (),
 ) -> Study:
     """The conclusions from a curve.
 
-    at      ranks to predict for; default: twice and four times the largest size
-    prices  of an accelerator-hour and watts per accelerator, if known
-    flops   per sample, for each size's MFU
-    beside  results of the curve's sessions, whose all-reduces show the cost of communication
+    ranks_requested  ranks to predict for; default: twice and four times the largest size
+    prices           of an accelerator-hour and watts per accelerator, if known
+    flops            per sample, for each size's MFU
+    beside           results of the curve's sessions, whose all-reduces show the cost of communication
 
     If several shapes have the same number of ranks, laws are fitted to those with the fewest workers; if
     sizes trained with several batch sizes, to the largest set that is one training.
@@ -164,7 +164,9 @@ def study(
         limit_reason=reason,
         predictions=()
         if chosen is None
-        else _predictions(chosen, candidates, curve, at, one_node=max(nodes) == 1, suspect=suspect),
+        else _predictions(
+            chosen, candidates, curve, ranks_requested, one_node=max(nodes) == 1, suspect=suspect
+        ),
         layouts=_layouts(curve),
         spending=tuple(spending(p, scaling, prices or Prices()) for p in scaling.points),
         usage=tuple(_usage(curve, flops or _no_flops)),

@@ -78,20 +78,24 @@ def of_interval(interval: LogInterval, a: int, b: int, *, paired: bool) -> Sprea
 
 
 def runs_needed(
-    spread: Spread, margin: float, confidence: float = 0.95, *, of: Literal["runs", "sessions"] = "runs"
+    spread: Spread,
+    margin: float,
+    confidence: float = 0.95,
+    *,
+    replication: Literal["runs", "sessions"] = "runs",
 ) -> RunsNeeded:
     """Runs per side for 80 % power, for both of the relevant truths.
 
-    margin      share that counts as equal; the difference to detect is twice as large
-    confidence  of the intervals that will give the verdict
-    of          what the spread is of, and so what is counted
+    margin       share that counts as equal; the difference to detect is twice as large
+    confidence   of the intervals that will give the verdict
+    replication  what the spread is of, and what is counted
     """
     return RunsNeeded(
         if_equal=_range(equivalence_power, spread, margin, confidence),
         if_twice_the_margin=_range(difference_power, spread, margin, confidence),
         spread=math.expm1(math.sqrt(spread.variance / 2)),
         power=POWER,
-        of=of,
+        of=replication,
     )
 
 
