@@ -70,20 +70,20 @@ def read_log(name: str, path: Path) -> LogFigures:
     Raises InputError if it can't be read.
     """
     tool = TOOLS[name]
-    found, around = tool.read(path), surroundings(path, tool.mark)
-    found.notes = (*around.notes, *found.notes)
+    log, around = tool.read(path), surroundings(path, tool.mark)
+    log.notes = (*around.notes, *log.notes)
     if len(around.printing) > tool.ends:
         shown = ", ".join(around.printing[:4]) + (", …" if len(around.printing) > 4 else "")
         what = f"{len(around.printing)} processes print a result of their own ({shown})"
-        found.problems.insert(0, f"{what}: put the lines of each in its own file")
-    known = not tool.subject or tool.subject in found.facts
-    if not known and any(tool.subject not in figure.labels for figure in found.figures):
-        found.facts.setdefault(OPERATION_UNKNOWN, f"any {tool.subject}")
-    if reason := _unknown_prefix(tool, path, found):
-        found.problems = [reason]
-    elif found.problems and (reason := _true_reason(tool, path, found)):
-        found.problems.insert(0, reason)
-    return found
+        log.problems.insert(0, f"{what}: put the lines of each in its own file")
+    known = not tool.subject or tool.subject in log.facts
+    if not known and any(tool.subject not in figure.labels for figure in log.figures):
+        log.facts.setdefault(OPERATION_UNKNOWN, f"any {tool.subject}")
+    if reason := _unknown_prefix(tool, path, log):
+        log.problems = [reason]
+    elif log.problems and (reason := _true_reason(tool, path, log)):
+        log.problems.insert(0, reason)
+    return log
 
 
 def is_empty(path: Path) -> bool:
@@ -99,10 +99,10 @@ def unread_output(path: Path) -> str:
     return next((reason for tool in TOOLS.values() if (reason := _unread(tool, path))), "")
 
 
-def _unknown_prefix(tool: Tool, path: Path, found: LogFigures) -> str:
+def _unknown_prefix(tool: Tool, path: Path, log: LogFigures) -> str:
     """What nearly all lines begin with and how to take it off, if that hides figures of a log; else ""."""
-    log = LogText(path, LARGEST_REPORT_BYTES)
-    blocks = list(islice(log.blocks(), 1))
+    source = LogText(path, LARGEST_REPORT_BYTES)
+    blocks = list(islice(source.blocks(), 1))
     pattern = shared_beginning(sample_of(blocks[0])) if blocks else ""
     if not pattern:
         return ""
@@ -112,20 +112,20 @@ def _unknown_prefix(tool: Tool, path: Path, found: LogFigures) -> str:
             for block in LogText(path, LARGEST_REPORT_BYTES).blocks():
                 copy.write(re.sub(rb"(?m)^" + pattern.encode(), b"", block))
         alone = tool.read(without)
-    is_found_amiss = bool(found.problems) and set(alone.problems) != set(found.problems)
-    if len(alone.figures) < max(len(found.figures) + (not is_found_amiss), 1):
+    problems_differ = bool(log.problems) and set(alone.problems) != set(log.problems)
+    if len(alone.figures) < max(len(log.figures) + (not problems_differ), 1):
         return ""
     shown = re.search(pattern, blocks[0].decode(errors="replace"), re.MULTILINE)
     sed = pattern.replace(r"[ \t]", "[[:blank:]]").replace("'", ".")
     return (
         f"its lines begin with `{shown[0].strip() if shown else pattern}`, which {tool.name} does not print; "
-        f"take it off and import the rest: sed -E 's/{'' if log.prefixes else '^'}{sed}//' {path.name}"
+        f"take it off and import the rest: sed -E 's/{'' if source.prefixes else '^'}{sed}//' {path.name}"
     )
 
 
-def _true_reason(tool: Tool, path: Path, found: LogFigures) -> str:
+def _true_reason(tool: Tool, path: Path, log: LogFigures) -> str:
     """What explains that a log has no figures; "" if nothing here does."""
-    if found.figures:
+    if log.figures:
         return ""
     if is_empty(path):
         return EMPTY

@@ -22,7 +22,7 @@ _MODULES = (
 )
 PLACES: Final = {
     name.replace("_", "-"): f"assay.workloads.{module}:{name.upper()}"
-    for module, name in ((one.partition(":")[0], one.rpartition(":")[2]) for one in _MODULES)
+    for module, name in ((place.partition(":")[0], place.rpartition(":")[2]) for place in _MODULES)
 }
 
 
