@@ -9,10 +9,10 @@ from assay.cli import stack_bisect, stack_explore
 from assay.questions.bisect_stacks import BisectedLine, BisectionResult, BisectPlan
 from assay.questions.explore_stacks import ExplorationResult, ExploredStack
 from assay.records import Comparison, Doubt, Point
-from assay.stacks.bisecting.confirmation import SpeedEffect
+from assay.stacks.bisecting.posterior import SpeedEffect
 from assay.stacks.bisecting.search import Culprit, Search, Settings
-from assay.stacks.exploring.rungs import CandidateBlocks, comparison, verdicts
-from assay.stacks.exploring.space import StackChoice
+from assay.stacks.exploring.measuring import CandidateBlocks, comparison, verdicts
+from assay.stacks.exploring.search import StackChoice
 
 RATE = Point("command", "1x1", "rate", "1/s", "higher", {})
 BUSY = Doubt("busy-neighbours", "incumbent: others used 65 % of the CPUs", "Run again.")

@@ -11,7 +11,7 @@ from assay import shell
 from assay.errors import HostError
 from assay.questions.explore_stacks import ExplorationResult, explore
 from assay.shell import CompletedCommand
-from assay.stacks import places
+from assay.stacks.storage import failures_dir
 
 SPEC = """\
 explore: trouble
@@ -58,7 +58,7 @@ def test_an_index_that_lies_about_hashes_makes_a_stack_that_does_not_install(
     assert liar.failure == "does not install"
     assert "hash" in liar.why.lower()
     assert "1.1.0" in liar.why
-    assert not places.failures(tmp_path / "runs").exists(), "another download may be whole"
+    assert not failures_dir(tmp_path / "runs").exists(), "another download may be whole"
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from assay.questions.compare import compare
 from assay.stacks import uv
 from assay.stacks.containerfile import containerfile
 from assay.stacks.image import choose
-from assay.stacks.pins import framework_pins
+from assay.stacks.parts import framework_pins
 from command_line import assay as typed
 from stack_image import ANYBODY, BASE, engines_here, index_flags, need_archive, podman
 

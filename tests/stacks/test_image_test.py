@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from assay.launch.kubernetes.order import Manifest
-from assay.stacks import build_objects, smoke_test
-from assay.stacks.smoke_test import SmokeTest
+from assay.stacks import build_objects
+from assay.stacks.engines import SmokeTest, smoke_test_argv, smoke_test_outcome
 
 
 def install(folder: Path, name: str, files: dict[str, str], *, requires: tuple[str, ...] = ()) -> None:
@@ -42,8 +42,8 @@ def in_image(site: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
 
 def result_of(site: Path, *modules: str, limit_s: float = 30.0) -> SmokeTest:
     """What the test says of the packages, apart from the user that runs it."""
-    done = in_image(site, smoke_test.argv(modules, limit_s))
-    found = smoke_test.outcome(done.returncode, f"{done.stderr}\n{done.stdout}")
+    done = in_image(site, smoke_test_argv(modules, limit_s))
+    found = smoke_test_outcome(done.returncode, f"{done.stderr}\n{done.stdout}")
     failed = tuple(one for one in found.failed if one[0] != "user")
     return SmokeTest(found.modules, failed, found.started)
 

@@ -17,8 +17,9 @@ from assay import cli, read, store
 from assay.errors import InputError
 from assay.questions.stack_knowledge import list_stacks, show_stack
 from assay.records import HardwareClass, JobState, Observation, Provenance, Result, Stack
-from assay.stacks import observing, places, recorded
+from assay.stacks import observing
 from assay.stacks.stack import hardware_of, stack_of
+from assay.stacks.storage import failures_dir, knowledge_file, record_failure
 from observed_stacks import MACHINE, NEW, OLD, failed, results
 
 
@@ -40,7 +41,7 @@ def test_runs_are_observations_without_any_bookkeeping(tmp_path: Path) -> None:
 def test_the_file_of_observations_is_rebuilt_after_it_is_deleted_or_damaged(tmp_path: Path) -> None:
     store.update(tmp_path, results())
     first = list_stacks(runs=tmp_path)
-    path = places.knowledge_file(tmp_path)
+    path = knowledge_file(tmp_path)
     path.unlink()
     assert list_stacks(runs=tmp_path) == first
     path.write_bytes(b"\x00" * 20000)
@@ -54,10 +55,10 @@ def test_where_the_file_can_not_be_written_all_is_known_and_the_disk_is_named(
     (tmp_path / ".stacks" / ".lock").mkdir(parents=True)  # fails whatever would write there, also for root
     own = list_stacks(runs=tmp_path)
     assert f"{tmp_path / '.stacks' / '.lock'}: " in caplog.text
-    assert not places.knowledge_file(tmp_path).exists()
+    assert not knowledge_file(tmp_path).exists()
     (tmp_path / ".stacks" / ".lock").rmdir()
     assert list_stacks(runs=tmp_path) == own
-    assert places.knowledge_file(tmp_path).exists()
+    assert knowledge_file(tmp_path).exists()
 
 
 def test_only_sessions_that_changed_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,12 +169,12 @@ def test_a_stack_that_could_not_be_installed_is_known_although_nothing_ran(tmp_p
         Stack({"python.version": "3.14.0"}, {"torch": "2.8.0"}), HardwareClass("AMD EPYC"), None, None,
         "exploration", 1e9, failure="does not install", why="no wheel for cp314", log="x/uv.log",
     )  # fmt: skip
-    assert recorded.record(tmp_path, failure) == recorded.record(tmp_path, failure)
+    assert record_failure(tmp_path, failure) == record_failure(tmp_path, failure)
     (stack,) = list_stacks(runs=tmp_path).stacks
     assert [one.why for one in stack.failures] == ["no wheel for cp314"]
     with pytest.raises(ValueError, match="only a failure"):
-        recorded.record(tmp_path, replace(failure, failure=None))
-    next(places.failures(tmp_path).iterdir()).write_text("{")
+        record_failure(tmp_path, replace(failure, failure=None))
+    next(failures_dir(tmp_path).iterdir()).write_text("{")
     with pytest.raises(InputError, match="not a recorded failure"):
         list_stacks(runs=tmp_path)
 

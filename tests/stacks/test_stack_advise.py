@@ -31,7 +31,7 @@ from assay.records import (
 from assay.stacks.advice import Evidence, front, gather
 from assay.stacks.advisories import AdvisoryDatabase, advisory_of
 from assay.stacks.predictions import series_of
-from assay.stacks.resolving import requirements_of
+from assay.stacks.requirements import requirements_of
 from assay.workloads.every_run import PEAK_RSS
 from observed_stacks import failed, results
 from package_index import PackageIndex, Release

@@ -26,8 +26,7 @@ import custom_resources
 from assay.errors import EXIT_INPUT, EXIT_INTERRUPTED, HostError, InputError
 from assay.questions.build_stack import build_stack, render_build
 from assay.shell import CommandTimeoutError
-from assay.stacks import smoke_test
-from assay.stacks.engines import ENGINES, build
+from assay.stacks.engines import ENGINES, build, run_smoke_test
 from command_line import assay as typed
 from conftest import require
 from fake_engine import IMAGE_ID, calls, fake_engine
@@ -440,13 +439,13 @@ def test_a_test_that_hangs_leaves_no_process_and_no_container(
     require("buildah", shutil.which(engine) is not None, f"{engine} is not installed")
     file.write_text(SMALL)
     lasting = f"{600 + os.getpid()}.5"
-    monkeypatch.setattr(smoke_test, "argv", lambda *_: ["sleep", lasting])
-    monkeypatch.setattr(smoke_test, "_TO_START_S", 0.0)
+    monkeypatch.setattr("assay.stacks.engines.smoke_test_argv", lambda *_: ["sleep", lasting])
+    monkeypatch.setattr("assay.stacks.engines._TO_START_S", 0.0)
     chosen = ENGINES[engine]
     image, layers = build(chosen, file, context=None, options=(), on_line=print, timeout_s=300)
     try:
         with pytest.raises(CommandTimeoutError):
-            smoke_test.run(chosen, image, (), 8.0)
+            run_smoke_test(chosen, image, (), 8.0)
         assert pids(lasting) == []
         tags = chosen.tags()
         assert image in tags

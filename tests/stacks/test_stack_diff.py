@@ -14,9 +14,8 @@ from assay.errors import InputError
 from assay.questions import stack_hardware
 from assay.questions.diff_stacks import diff_stacks
 from assay.records import HardwareClass, Provenance, Stack
-from assay.stacks.changes import Change, changes, folded
-from assay.stacks.requirement_files import pinned_packages
-from assay.stacks.stack import hardware_of
+from assay.stacks.requirements import pinned_packages
+from assay.stacks.stack import Change, changes, folded, hardware_of
 from observed_stacks import MACHINE, NEW, OLD, failed, results
 
 THREADS = {**OLD, "env.OMP_NUM_THREADS": "4"}

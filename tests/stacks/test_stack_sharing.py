@@ -18,8 +18,9 @@ from assay.questions.diff_stacks import diff_stacks
 from assay.questions.stack_knowledge import list_stacks
 from assay.questions.stack_sharing import export_stacks, import_stacks, trust_key
 from assay.records import Provenance, Reading, Scalar
-from assay.stacks import bundles, keys, places
+from assay.stacks import bundles, keys
 from assay.stacks.scrubbing import LEFT_OUT
+from assay.stacks.storage import bundles_dir, knowledge_file, own_key_file
 from observed_stacks import MACHINE, NEW, OLD, failed, results
 
 PRIVATE = {
@@ -124,7 +125,7 @@ def test_what_others_observed_counts_once_their_key_is_trusted(tmp_path: Path) -
     refused = assay_says("import", tmp_path / "bundle.json", "--runs", ours)
     assert isinstance(refused.exception, InputError)
     assert "signed by a key that is not trusted" in str(refused.exception)
-    assert not places.bundles(ours).exists()
+    assert not bundles_dir(ours).exists()
     assert f"trusted  {key}  lab-b" in assay_says("trust", key, "--name", "lab-b", "--runs", ours).stdout
     done = assay_says("import", tmp_path / "bundle.json", "--runs", ours)
     assert done.stdout == f"6 observations of lab-b ({key}), 6 of them new.\n"
@@ -181,7 +182,7 @@ def test_statements_that_contradict_each_other_are_shown_and_the_first_one_stays
     import_stacks(tmp_path / "one.json", runs=ours)
     first = list_stacks(runs=ours)
     made(theirs, sessions=1, seed=2)
-    places.knowledge_file(theirs).unlink()
+    knowledge_file(theirs).unlink()
     export_stacks(tmp_path / "two.json", runs=theirs)
     done = assay_says("import", tmp_path / "two.json", "--runs", ours)
     assert done.exit_code == 1
@@ -220,7 +221,7 @@ def test_a_bundle_that_was_changed_is_refused_before_it_is_read(tmp_path: Path) 
     changed(tmp_path / "bundle.json", b"2.9.0", b"2.9.1")
     with pytest.raises(InputError, match="changed after it was signed"):
         import_stacks(tmp_path / "bundle.json", runs=ours)
-    assert not places.bundles(ours).exists()
+    assert not bundles_dir(ours).exists()
 
 
 def test_a_bundle_that_was_changed_after_its_import_is_named(tmp_path: Path) -> None:
@@ -229,7 +230,7 @@ def test_a_bundle_that_was_changed_after_its_import_is_named(tmp_path: Path) -> 
     export_stacks(tmp_path / "bundle.json", runs=theirs)
     trust_key(trust_key(runs=theirs).own, runs=ours)
     import_stacks(tmp_path / "bundle.json", runs=ours)
-    changed(next(places.bundles(ours).iterdir()), b"2.9.0", b"2.9.1")
+    changed(next(bundles_dir(ours).iterdir()), b"2.9.0", b"2.9.1")
     with pytest.raises(InputError, match="changed after it was signed"):
         list_stacks(runs=ours)
 
@@ -288,13 +289,13 @@ def test_a_trusted_party_can_not_state_what_can_not_be(tmp_path: Path) -> None:
 
 def test_the_private_key_is_readable_by_its_owner_only_and_stays_the_same(tmp_path: Path) -> None:
     first = trust_key(runs=tmp_path).own
-    assert stat.S_IMODE(places.own_key(tmp_path).stat().st_mode) == 0o600
+    assert stat.S_IMODE(own_key_file(tmp_path).stat().st_mode) == 0o600
     assert trust_key(runs=tmp_path).own == first
     with pytest.raises(InputError, match="this is the own key"):
         trust_key(first, runs=tmp_path)
     with pytest.raises(InputError, match="is not a key"):
         trust_key("ed25519:12", runs=tmp_path)
-    places.own_key(tmp_path).write_text("not a key")
+    own_key_file(tmp_path).write_text("not a key")
     with pytest.raises(InputError, match="not a private key"):
         trust_key(runs=tmp_path)
 

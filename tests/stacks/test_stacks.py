@@ -18,11 +18,10 @@ from click.testing import CliRunner, Result
 from assay import cli
 from assay.errors import InputError
 from assay.records import Task, TaskFile
-from assay.stacks import image, payload
+from assay.stacks import image
 from assay.stacks.containerfile import containerfile
-from assay.stacks.image import choose
-from assay.stacks.parts import ACCELERATORS, BASES, FRAMEWORKS, TORCH
-from assay.stacks.pins import closure, framework_pins, pins
+from assay.stacks.image import choose, payload_imports, payload_packages
+from assay.stacks.parts import ACCELERATORS, BASES, FRAMEWORKS, TORCH, closure, framework_pins, pins
 from assay.workloads import WORKLOADS
 from conftest import ROOT, require
 
@@ -261,8 +260,8 @@ def test_what_programs_import_is_found_wherever_they_do_it(monkeypatch: pytest.M
         TaskFile("data.csv", b"import"),
     )
     workload = replace(WORKLOADS["matmul"], task=lambda *_: Task(("{python}", "main.py"), files=files))
-    assert payload.imports(workload) == ("PIL", "h5py")
-    assert [one.name for one in closure(payload.packages(("PIL", "h5py")))] == ["h5py", "numpy", "pillow"]
+    assert payload_imports(workload) == ("PIL", "h5py")
+    assert [one.name for one in closure(payload_packages(("PIL", "h5py")))] == ["h5py", "numpy", "pillow"]
 
 
 def test_a_package_without_a_version_that_is_known_to_fit_is_an_error() -> None:
@@ -276,7 +275,7 @@ def test_a_program_that_takes_no_device_gets_no_torch_and_one_of_the_users_nothi
         TaskFile("assay_payloads/measuring/rank.py", b"def join(): import torch"),
     )
     workload = replace(WORKLOADS["matmul"], task=lambda *_: Task(("{python}", "main.py"), files=files))
-    assert payload.imports(workload) == ()
+    assert payload_imports(workload) == ()
     chosen = choose("command")
     assert (chosen.framework, chosen.packages, chosen.modules) == (None, (), ())
 

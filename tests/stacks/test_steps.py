@@ -14,7 +14,7 @@ from assay.rundir.files import Header, StepOf
 from assay.stacks import observing
 from assay.stacks.advice import STABLE_SESSIONS
 from assay.stacks.knowledge import Knowledge
-from assay.stacks.steps import as_step, steps_together
+from assay.stacks.observing import as_step, steps_together
 from observed_stacks import results
 
 

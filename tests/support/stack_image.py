@@ -15,7 +15,7 @@ import pytest
 
 from assay.stacks.containerfile import containerfile
 from assay.stacks.image import choose
-from assay.stacks.pins import closure
+from assay.stacks.parts import closure
 from conftest import require
 from containers import ULIMITS
 

@@ -16,7 +16,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
     from assay.questions.bisect_stacks import BisectedLine, BisectionResult, BisectPlan
-    from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
+    from assay.stacks.bisecting.posterior import Confirmation, SpeedEffect
     from assay.stacks.bisecting.search import Culprit
 
 _DAY = click.DateTime(["%Y-%m-%d"])

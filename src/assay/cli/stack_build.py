@@ -202,7 +202,7 @@ def _need_effect(without: Mapping[str, str], how: str) -> None:
 
 
 def _describe_build(built: BuiltStack, push: str | None) -> Iterator[str]:
-    from assay.stacks.smoke_test import USER
+    from assay.stacks.engines import SMOKE_TEST_USER
     from assay.units import counted, human, human_seconds
     from assay.view.terminal import printable
 
@@ -219,7 +219,7 @@ def _describe_build(built: BuiltStack, push: str | None) -> Iterator[str]:
     yield from (printable(f"  {what}: {why}") for what, why in built.test.failed)
     if built.test.passed:
         modules = counted(len(built.test.modules), "module")
-        yield f"As user {USER} HOME is writable, and {modules} can be imported."
+        yield f"As user {SMOKE_TEST_USER} HOME is writable, and {modules} can be imported."
 
 
 @contextmanager

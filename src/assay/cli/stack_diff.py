@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assay.questions.diff_stacks import ChangeKnowledge, StackDifferences
-    from assay.stacks.changes import Change
     from assay.stacks.known_effects import KnownEffect
+    from assay.stacks.stack import Change
 
 _EXITS = {"fails": EXIT_WORSE, "slower": EXIT_WORSE, "undecided": EXIT_UNDECIDED, "unknown": EXIT_UNDECIDED}
 _MOST_OTHERS = 6

@@ -9,7 +9,7 @@ from assay.records import to_plain
 
 if TYPE_CHECKING:
     from assay.questions.bisect_stacks import BisectedLine, BisectionResult, BisectPlan
-    from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
+    from assay.stacks.bisecting.posterior import Confirmation, SpeedEffect
     from assay.stacks.bisecting.search import Culprit
 
 

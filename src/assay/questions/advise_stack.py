@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from assay.stacks.advisories import Advisory, AdvisorySource
     from assay.stacks.knowledge import Knowledge
     from assay.stacks.predictions import IndicatorPrediction, MetricSeries
-    from assay.stacks.resolving import Lock, Target
+    from assay.stacks.requirements import Lock, Target
 
 DEFAULT_MAX_AGE_S: Final = 365 * 86400.0
 INDEX: Final = "index"
@@ -137,7 +137,7 @@ def advise_stack(
     Raises InputError, with uv's reason first, if the requirements can't be resolved; HostError if uv is
     missing or the package index can't be reached.
     """
-    from assay.stacks.resolving import Target, requirements_of, resolve, with_hashes
+    from assay.stacks.requirements import Target, requirements_of, resolve, with_hashes
 
     specification = [spec] if isinstance(spec, str) else list(spec)
     requirements = requirements_of(specification)
@@ -259,17 +259,16 @@ class _Question:
 
 def _known(runs_dir: Path, progress: Callable[[int, int], None] | None) -> Knowledge:
     """What is known; nothing if there are no runs yet, which the advice then says."""
-    from assay.stacks import places
     from assay.stacks.knowledge import Knowledge
+    from assay.stacks.storage import has_more_than_runs
 
-    if not (has_runs(runs=runs_dir) or places.has_more_than_runs(runs_dir)):
+    if not (has_runs(runs=runs_dir) or has_more_than_runs(runs_dir)):
         return Knowledge((), {})
     return known(runs_dir, progress)
 
 
 def _database(source: str | PathLike[str] | None) -> AdvisorySource | None:
-    from assay.stacks.advisories import AdvisoryDatabase
-    from assay.stacks.index_advisories import IndexAdvisories
+    from assay.stacks.advisories import AdvisoryDatabase, IndexAdvisories
 
     if source == INDEX:
         return IndexAdvisories(os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("UV_INDEX_URL") or _PYPI)
@@ -307,7 +306,7 @@ def _lock_of(
     """
     from packaging.utils import canonicalize_name
 
-    from assay.stacks.resolving import resolve
+    from assay.stacks.requirements import resolve
 
     packages = chosen.stack.packages
     try:
@@ -322,7 +321,7 @@ def _without_vulnerable(
     specification: Sequence[str], target: Target, latest: Lock, database: AdvisorySource
 ) -> tuple[Lock, tuple[str, ...]]:
     """The newest versions without a known vulnerability. Raises InputError if there are none."""
-    from assay.stacks.resolving import resolve
+    from assay.stacks.requirements import resolve
 
     lock, excluded = latest, dict[str, None]()
     while vulnerable := database.affecting(lock.versions):

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from assay.run.progress import Tell
     from assay.stacks.bisecting.lines import StackLine
     from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search
-    from assay.stacks.changes import Change
     from assay.stacks.exploring.environments import Workshop
-    from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import MeasuredWork
+    from assay.stacks.stack import Change
+    from assay.stacks.storage import Journal
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,8 @@ def bisect_stacks(
     """
     from assay.durable import locked, make_directory
     from assay.run.progress import Silence
-    from assay.stacks import places
     from assay.stacks.exploring.environments import Workshop
-    from assay.stacks.exploring.journal import Journal
+    from assay.stacks.storage import Journal, bisections_dir
     from assay.suite.model import NAME_PATTERN
 
     limits = limits or BisectLimits()
@@ -138,7 +137,7 @@ def bisect_stacks(
     if not re.fullmatch(NAME_PATTERN, name):
         raise InputError(f"--name: {name!r} must match {NAME_PATTERN}")
     work = work_of(request.measure, name, limits.margin)
-    folder = places.bisections(runs_dir) / name
+    folder = bisections_dir(runs_dir) / name
     make_directory(folder)
     with locked(folder / "lock", f"the bisection {name}"):
         journal = Journal.open(folder / "journal.jsonl")

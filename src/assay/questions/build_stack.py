@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.stacks.build_objects import BuildResources
-    from assay.stacks.engines import BuildEngine, LocalImage
-    from assay.stacks.smoke_test import SmokeTest
+    from assay.stacks.engines import BuildEngine, LocalImage, SmokeTest
 
 DEFAULT_TIMEOUT_S: Final = 3600.0
 _LARGEST_BYTES: Final = 1 << 20  # of a container file; a ConfigMap can't have more either
@@ -83,7 +82,8 @@ def build_stack(
     lines, or if it takes longer than `timeout_s`.
     """
     from assay.run.stopping import terminable
-    from assay.stacks import engines, smoke_test
+    from assay.stacks import engines
+    from assay.stacks.engines import run_smoke_test
 
     path, text = Path(file), _text(Path(file))
     _check(tag, push, modules, options)
@@ -107,7 +107,7 @@ def build_stack(
             raise
         built_s = time.monotonic() - began
         image = chosen.image(image_id)
-        test = smoke_test.run(chosen, image_id, _modules(text, modules), timeout_s)
+        test = run_smoke_test(chosen, image_id, _modules(text, modules), timeout_s)
         if not test.passed:
             if not keep_failed:
                 chosen.discard(layers)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.records import HardwareClass, Observation, Stack
-    from assay.stacks.changes import Change
     from assay.stacks.knowledge import Knowledge
     from assay.stacks.known_effects import KnownEffect
+    from assay.stacks.stack import Change
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def diff_stacks(
 
     Raises InputError if a name matches nothing, or a file is not one of exact versions.
     """
-    from assay.stacks.changes import changes, folded, with_it
     from assay.stacks.known_effects import claimed_together, effects_of_change, effects_together
+    from assay.stacks.stack import changes, folded, with_it
 
     width = DEFAULT_MARGIN if margin is None else margin_of(margin)
     directory = runs_directory(runs)
@@ -149,7 +149,7 @@ def _changes_in_question(every: tuple[Change, ...], a: StackSide, b: StackSide) 
 
 
 def _side(runs_dir: Path, knowledge: Knowledge, reference: str) -> StackSide:
-    from assay.stacks.requirement_files import is_requirement_file, pinned_packages
+    from assay.stacks.requirements import is_requirement_file, pinned_packages
 
     path = Path(reference)
     if is_requirement_file(path):

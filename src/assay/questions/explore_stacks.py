@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from assay.errors import InputError, Problem
 from assay.questions.evidence import reindex, runs_directory
-from assay.stacks.exploring.space import INCUMBENT
+from assay.stacks.exploring.search import INCUMBENT
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from assay.questions.stack_exploration_builds import StackBuilder
     from assay.records import Comparison, FailureKind
     from assay.run.progress import Tell
-    from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import Measuring
-    from assay.stacks.exploring.space import Space, StackChoice
+    from assay.stacks.exploring.search import Space, StackChoice
     from assay.stacks.exploring.spec import Spec
+    from assay.stacks.storage import Journal
 
 MAX_STACKS = 20
 Ended = Literal["every stack tried", "most stacks", "time is up"]
@@ -115,12 +115,12 @@ def explore(
     """
     from assay.durable import locked, make_directory
     from assay.run.progress import Silence
-    from assay.stacks import places
     from assay.stacks.exploring.spec import load
+    from assay.stacks.storage import explorations_dir
 
     checked = load(Path(spec))
     runs_dir = runs_directory(runs).resolve()
-    folder = places.explorations(runs_dir) / checked.name
+    folder = explorations_dir(runs_dir) / checked.name
     make_directory(folder)
     with locked(folder / "lock", f"the exploration {checked.name}"):
         limits = ExploreLimits(max_stacks, max_time_s)
@@ -151,8 +151,8 @@ class _Exploration:
 
     def run(self) -> ExplorationResult:
         from assay.questions.stack_exploration_builds import StackBuilder, options_of
-        from assay.stacks.exploring.journal import Journal
         from assay.stacks.exploring.measuring import Measuring
+        from assay.stacks.storage import Journal
 
         self.journal: Journal = Journal.open(self.folder / "journal.jsonl")
         self.measuring: Measuring = Measuring(
@@ -177,7 +177,7 @@ class _Exploration:
         """The space, found once and kept: an index that grows must not change a running exploration."""
         from assay.records import digest_of
         from assay.stacks.exploring.dimensions import dimensions, incumbent_values
-        from assay.stacks.exploring.space import Dimension, space_of
+        from assay.stacks.exploring.search import Dimension, space_of
 
         digest = digest_of(
             [self.spec.content.model_dump(mode="json"), self.spec.requirements, self.spec.measure]
@@ -229,7 +229,7 @@ class _Exploration:
         return self.limits.max_time_s is not None and self.spent_s >= self.limits.max_time_s
 
     def _proposals(self) -> list[StackChoice]:
-        from assay.stacks.exploring.rungs import gain
+        from assay.stacks.exploring.measuring import gain
         from assay.stacks.exploring.search import SEARCHES, Tried
 
         search, content = SEARCHES[self.spec.content.search], self.spec.content
@@ -247,7 +247,7 @@ class _Exploration:
         return choices
 
     def _take_in(self, values: Sequence[Sequence[str]]) -> str:
-        from assay.stacks.exploring.space import StackChoice
+        from assay.stacks.exploring.search import StackChoice
 
         choice = StackChoice(tuple((key, value) for key, value in values))
         name = f"s{len(self.candidates) + 1:02d}"
@@ -283,7 +283,7 @@ class _Exploration:
 
     def _rungs(self, batch: int, names: Sequence[str]) -> None:
         """Blocks for all, then for the better half, and so on, until the last look or until none is left."""
-        from assay.stacks.exploring.rungs import schedule
+        from assay.stacks.exploring.measuring import schedule
 
         running, blocks = list(names), 0
         most = self.spec.content.max_repeats
@@ -306,7 +306,7 @@ class _Exploration:
         """Compare those that ran with the incumbent; who goes on."""
         from dataclasses import replace
 
-        from assay.stacks.exploring.rungs import survivors
+        from assay.stacks.exploring.measuring import survivors
 
         comparisons = []
         most = self.spec.content.max_repeats
@@ -335,7 +335,7 @@ class _Exploration:
     def _result(self, ended: Ended) -> ExplorationResult:
         from dataclasses import replace
 
-        from assay.stacks.exploring.rungs import gain, verdicts
+        from assay.stacks.exploring.measuring import gain, verdicts
 
         comparisons = {
             name: candidate.comparison

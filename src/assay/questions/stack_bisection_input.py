@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from assay.records import Stack
     from assay.stacks.bisecting.difference import StackEnd, WheelSources
     from assay.stacks.bisecting.lines import ChangesLine, RowLine, StackLine
-    from assay.stacks.changes import Change
     from assay.stacks.exploring.environments import Workshop
-    from assay.stacks.exploring.journal import Journal
     from assay.stacks.exploring.measuring import MeasuredWork
+    from assay.stacks.stack import Change
+    from assay.stacks.storage import Journal
     from assay.stacks.uv import Interpreter
 
 SEED = 1
@@ -175,8 +175,7 @@ def changes_line(
     say: Callable[[str], None],
 ) -> ChangesLine:
     """The changes between two stacks, ordered and joined as uv can resolve them; found once and kept."""
-    from assay.stacks.bisecting.coupling import coupled, ordered
-    from assay.stacks.bisecting.difference import difference
+    from assay.stacks.bisecting.difference import coupled, difference, ordered
     from assay.stacks.bisecting.lines import ChangesLine
 
     plain = difference(good, bad, sources)
@@ -198,7 +197,7 @@ def changes_line(
 def _fixed(good: Stack | None, bad: Stack | None) -> tuple[Change, ...]:
     """Differences of two observed stacks that packages, Python and variables don't make."""
     from assay.stacks.bisecting.difference import PYTHON
-    from assay.stacks.changes import changes
+    from assay.stacks.stack import changes
 
     if good is None or bad is None:
         return ()
@@ -214,7 +213,7 @@ def _fixed(good: Stack | None, bad: Stack | None) -> tuple[Change, ...]:
 def _end(request: BisectRequest, runs_dir: Path, side: int) -> tuple[StackEnd, Stack | None]:
     """One of the two stacks; and as it was observed, if it was."""
     from assay.stacks.bisecting.difference import PYTHON, StackEnd
-    from assay.stacks.requirement_files import is_requirement_file, pinned_packages
+    from assay.stacks.requirements import is_requirement_file, pinned_packages
 
     reference = str((request.good, request.bad)[side])
     version_or_path, env = request.pythons[side], dict(request.env[side])
@@ -291,7 +290,7 @@ def _dates(
 
 
 def _requirements(path: Path) -> tuple[str, ...]:
-    from assay.stacks.resolving import requirements_of
+    from assay.stacks.requirements import requirements_of
 
     if not path.is_file():
         raise InputError(f"{path}: no such file; --between takes a requirements.txt or a pyproject.toml")

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.run.stopping import terminable
-from assay.stacks.exploring.space import INCUMBENT
+from assay.stacks.exploring.search import INCUMBENT
 
 if TYPE_CHECKING:
     from assay.records import Scalar
-    from assay.stacks.exploring.environments import BuildFailure, Environment, EnvironmentRecipe
-    from assay.stacks.exploring.images import ImageRecipe, StackImage
-    from assay.stacks.exploring.journal import Journal
-    from assay.stacks.exploring.space import Space, StackChoice
+    from assay.stacks.exploring.environments import (
+        BuildFailure,
+        Environment,
+        EnvironmentRecipe,
+        ImageRecipe,
+        StackImage,
+    )
+    from assay.stacks.exploring.search import Space, StackChoice
     from assay.stacks.exploring.spec import Spec
+    from assay.stacks.storage import Journal
 
 
 @dataclass
@@ -156,10 +161,9 @@ class StackBuilder:
         """Keep a build's failure where all observations of stacks are read from."""
         from assay.questions.stack_hardware import hardware_here, provenance_here
         from assay.records import Observation, Stack
-        from assay.stacks.exploring.environments import BuildFailure
-        from assay.stacks.exploring.images import ImageRecipe
-        from assay.stacks.recorded import record
+        from assay.stacks.exploring.environments import BuildFailure, ImageRecipe
         from assay.stacks.stack import stack_of
+        from assay.stacks.storage import record_failure
 
         packages = {} if isinstance(place, BuildFailure) else place.packages
         packages = packages or dict(pin.split("==", 1) for pin in recipe.pins)
@@ -171,7 +175,7 @@ class StackBuilder:
         settings = {f"env.{key}": value for key, value in self._variables(choice).items()}
         stack = Stack(system, packages, settings=settings)
         session = f"{self.spec.name}/{name}"
-        record(
+        record_failure(
             self.runs_dir,
             Observation(
                 stack,
@@ -194,8 +198,7 @@ def options_of(spec: Spec) -> dict[str, Any]:
 
 def _workshop(spec: Spec, folder: Path) -> Any:
     from assay.stacks.engines import ENGINES
-    from assay.stacks.exploring.environments import Workshop
-    from assay.stacks.exploring.images import ImageWorkshop
+    from assay.stacks.exploring.environments import ImageWorkshop, Workshop
     from assay.stacks.exploring.spec import image_option
 
     content = spec.content

@@ -105,9 +105,10 @@ def known(runs_dir: Path, progress: Callable[[int, int], None] | None = None) ->
     Raises InputError if there are neither runs nor imported bundles.
     """
     from assay.run.index import answered
-    from assay.stacks import knowledge, places
+    from assay.stacks import knowledge
+    from assay.stacks.storage import has_more_than_runs
 
-    if places.has_more_than_runs(runs_dir):
+    if has_more_than_runs(runs_dir):
         _ensure_index(runs_dir)
     else:
         ready(runs_dir)

@@ -87,23 +87,22 @@ def import_stacks(path: str | PathLike[str], *, runs: str | PathLike[str] | None
     """
     from assay.durable import make_directory, write_atomic
     from assay.inputs import read_whole
-    from assay.stacks import bundles, keys, places, recorded
+    from assay.stacks import bundles, keys
+    from assay.stacks.storage import bundle_names, bundles_dir, read_recorded
 
     directory, source = runs_directory(runs), Path(path)
     trusted = keys.trusted(directory)
     key, bundle = bundles.opened(source, trusted)
     data = read_whole(source, bundles.LARGEST_BYTES)
     before = [
-        observation
-        for name in recorded.bundle_names(directory)
-        for observation in recorded.read(directory, name)
+        observation for name in bundle_names(directory) for observation in read_recorded(directory, name)
     ]
     new = list(bundles.observations(bundle, key))
     known, _ = bundles.merged(before)
     together, conflicts = bundles.merged([*before, *new])
-    make_directory(places.bundles(directory))
+    make_directory(bundles_dir(directory))
     name = f"{key[8:24]}-{hashlib.sha256(data).hexdigest()[:16]}.json"
-    write_atomic(places.bundles(directory) / name, data)
+    write_atomic(bundles_dir(directory) / name, data)
     return ImportedBundle(source, key, trusted[key], len(new), len(together) - len(known), tuple(conflicts))
 
 

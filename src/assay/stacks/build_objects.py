@@ -22,7 +22,7 @@ from typing import Final
 
 from assay.launch.kubernetes.order import MANAGED_BY, Manifest
 from assay.records import digest_of
-from assay.stacks import smoke_test
+from assay.stacks.engines import SMOKE_TEST_MARK, SMOKE_TEST_PASSED, SMOKE_TEST_USER, smoke_test_argv
 
 BUILDER: Final = "quay.io/buildah/stable:v1.43.4"
 _BUILDER_USER: Final = 1000
@@ -42,7 +42,7 @@ buildah push assay-build "docker://$IMAGE"
 _JUDGE: Final = f"""\
 said=$("$@")
 printf '%s\\n' "$said"
-printf '%s\\n' "$said" | grep '{smoke_test.MARK}' | tail -n 1 | grep -qF '{smoke_test.PASSED}'
+printf '%s\\n' "$said" | grep '{SMOKE_TEST_MARK}' | tail -n 1 | grep -qF '{SMOKE_TEST_PASSED}'
 """
 
 
@@ -87,7 +87,7 @@ def openshift_objects(
         "resources": resources.written,
         "source": {"type": "Dockerfile", "dockerfile": text},
         "strategy": {"type": "Docker", "dockerStrategy": {}},
-        "postCommit": {"command": ["/bin/sh", "-c", _JUDGE, "test", *smoke_test.argv(modules)]},
+        "postCommit": {"command": ["/bin/sh", "-c", _JUDGE, "test", *smoke_test_argv(modules)]},
         "output": {"to": to} | ({"pushSecret": {"name": secret}} if secret else {}),
         "triggers": [{"type": "ConfigChange"}],
     }
@@ -116,9 +116,9 @@ def job_objects(
     own_name = f"{name[:_NAME_CHARACTERS].rstrip('-')}-{digest}"
     variables = {
         "IMAGE": push,
-        "SMOKE_USER": smoke_test.USER,
-        "SMOKE_MARK": smoke_test.MARK,
-        "SMOKE_PASSED": smoke_test.PASSED,
+        "SMOKE_USER": SMOKE_TEST_USER,
+        "SMOKE_MARK": SMOKE_TEST_MARK,
+        "SMOKE_PASSED": SMOKE_TEST_PASSED,
         "STORAGE_DRIVER": "vfs",
         "HOME": "/builder",  # where an ordinary user's buildah keeps layers
         **({"REGISTRY_AUTH_FILE": "/auth/.dockerconfigjson"} if secret else {}),
@@ -137,7 +137,7 @@ def job_objects(
     container = {
         "name": "build",
         "image": BUILDER,
-        "command": ["/bin/sh", "-c", _SCRIPT, "build", *smoke_test.argv(modules)],
+        "command": ["/bin/sh", "-c", _SCRIPT, "build", *smoke_test_argv(modules)],
         "env": [{"name": key, "value": value} for key, value in variables.items()],
         "resources": resources.written,
         "securityContext": {

@@ -1,4 +1,9 @@
-"""podman and buildah: how each of them builds an image, runs a program in it, and pushes it."""
+"""podman and buildah: how each builds an image, runs a program in it, and pushes it; and the smoke test.
+
+A built image must pass the smoke test before anybody gets it: a program that runs in it as an arbitrary user.
+OpenShift gives a container a user ID that /etc/passwd does not have, and group 0. Where a container has only
+the IDs of a user namespace, the highest of them is 65535.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from assay import shell
+from assay import payload_files, shell
 from assay.errors import HostError, InputError
 from assay.shell import CompletedCommand
 
@@ -274,3 +279,57 @@ def _reason(done: CompletedCommand, what: str) -> str:
 def _last(done: CompletedCommand) -> str:
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     return "\n".join(lines[-_LAST_LINES:]) or f"it ended with exit code {done.exit_code}"
+
+
+SMOKE_TEST_USER: Final = "54321:0"
+SMOKE_TEST_MARK: Final = "^assay-image-test "
+"""How the line begins, as a regular expression, that says what worked."""
+SMOKE_TEST_PASSED: Final = '"failed": []}'
+"""How it ends if everything did. An exit code of 0 may be that of a module that ended Python."""
+CLUSTER_LIMIT_S: Final = 900.0
+_TO_START_S: Final = 60.0
+_PROGRAM: Final = "assay_payloads/probing/image_test.py"
+
+
+@dataclass(frozen=True)
+class SmokeTest:
+    """What an image did as an arbitrary user.
+
+    modules  that it was asked to import
+    failed   what did not work, and why
+    started  whether the program ran at all
+    """
+
+    modules: tuple[str, ...]
+    failed: tuple[tuple[str, str], ...]
+    started: bool = True
+
+    @property
+    def passed(self) -> bool:
+        """Whether all of it worked."""
+        return not self.failed
+
+
+def run_smoke_test(engine: BuildEngine, image: str, modules: Sequence[str], limit_s: float) -> SmokeTest:
+    """Test the image of this ID or tag. Raises HostError if the engine does not answer."""
+    done = engine.run(image, SMOKE_TEST_USER, smoke_test_argv(modules, limit_s), limit_s + _TO_START_S)
+    return smoke_test_outcome(done.exit_code, f"{done.stderr}\n{done.stdout}")
+
+
+def smoke_test_argv(modules: Sequence[str], limit_s: float = CLUSTER_LIMIT_S) -> list[str]:
+    """The command in the image.
+
+    modules  must be importable; empty: one of each package that no other package requires
+    limit_s  for all imports
+    """
+    return ["python3", "-I", "-c", payload_files.source(_PROGRAM).decode(), f"{limit_s:g}", *modules]
+
+
+def smoke_test_outcome(exit_code: int, output: str) -> SmokeTest:
+    """What the program's output says; a program that says nothing has failed."""
+    for line in reversed(output.splitlines()):
+        if re.match(SMOKE_TEST_MARK, line):
+            report = json.loads(re.sub(SMOKE_TEST_MARK, "", line))
+            return SmokeTest(tuple(report["modules"]), tuple((what, why) for what, why in report["failed"]))
+    last = " ".join(output.split())[-500:]
+    return SmokeTest((), (("start", f"it ended with exit code {exit_code}: {last}"),), started=False)

@@ -1,28 +1,35 @@
-"""One part of each group, checked for compatibility: the contents of an image."""
+"""The contents of an image: one part of each group, checked for compatibility, and what programs import."""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pydantic import BaseModel, ValidationError
+
 from assay.errors import InputError, Problem
-from assay.stacks import payload
+from assay.records import Shape, TaskFile
 from assay.stacks.parts import (
     ACCELERATORS,
     BASES,
     FRAMEWORKS,
+    PACKAGE_OF,
     TORCH,
     WHEEL_INDEX,
     ComputePlatform,
     Distribution,
+    PinnedPackage,
     PublishedRelease,
+    closure,
     compatible,
     compute_platform,
+    framework_pins,
 )
-from assay.stacks.pins import PinnedPackage, closure, framework_pins
-from assay.workloads import WORKLOADS
+from assay.workloads import WORKLOADS, Workload
 
 DEFAULT_BASE: Final = "ubuntu24.04"
 _TORCHS: Final = ("torch", "torchvision")
@@ -150,14 +157,14 @@ def choose(
     alternatives = [name for name in FRAMEWORKS if name in imported]
     release = _release(framework or (alternatives[0] if alternatives else None), workload, alternatives)
     if release is None:
-        needed = closure(payload.packages(imported))
+        needed = closure(payload_packages(imported))
         _need_new_python(system, needed)
         accelerator = _without_framework(system, accelerator, workload)
         return ImageContents(workload, system, accelerator, None, needed, imported, mpi)
     name, version = release
     modules = tuple(sorted({*imported, name} - (set(FRAMEWORKS) - {name})))
     needed = closure(
-        payload.packages(tuple(module for module in modules if module == "torch" or module not in FRAMEWORKS))
+        payload_packages(tuple(module for module in modules if module == "torch" or module not in FRAMEWORKS))
     )
     _need_new_python(system, needed)
     version, accelerator = _fitting(system, accelerator, name, version)
@@ -171,7 +178,7 @@ def imports_of(workload: str) -> tuple[str, ...]:
     """Modules that the programs of a workload import. Raises InputError if there is no such workload."""
     if workload not in WORKLOADS:
         raise _unknown("WORKLOAD", workload, "workload", WORKLOADS)
-    return payload.imports(WORKLOADS[workload])
+    return payload_imports(WORKLOADS[workload])
 
 
 def base_image(written: str, *, mpi: bool) -> BaseImage:
@@ -328,3 +335,59 @@ def _unknown(where: str, written: str, kind: str, known: Iterable[str]) -> Input
 
 def _refused(where: str, what: str) -> InputError:
     return InputError([Problem(where, what)])
+
+
+_PROGRAM = ".py"
+# Part of every job; it imports torch only for programs with a device, which import torch themselves.
+_RANK = "assay_payloads/measuring/rank.py"
+
+
+def payload_imports(workload: Workload) -> tuple[str, ...]:
+    """Modules beyond the standard library that its programs import, anywhere, sorted.
+
+    Empty if the program is the user's own, since its imports are unknown.
+    """
+    programs = [file for file in _python_files(workload) if file.name.endswith(_PROGRAM)]
+    own = {file.name.partition("/")[0].removesuffix(_PROGRAM) for file in programs}
+    imported = {name for program in programs if program.name != _RANK for name in _imported(program)}
+    return tuple(sorted(imported - own - sys.stdlib_module_names))
+
+
+def payload_packages(modules: tuple[str, ...]) -> tuple[str, ...]:
+    """The packages of these modules, by their name in an index."""
+    return tuple(sorted(PACKAGE_OF.get(module, module) for module in modules))
+
+
+def _python_files(workload: Workload) -> tuple[TaskFile, ...]:
+    """The files sent with a job, with the workload's defaults or an example of its parameters."""
+    params = _some(workload.params)
+    if params is None:
+        return ()
+    try:
+        return workload.task(params, Shape(1, 1), 1).files
+    except InputError:  # one that measures between two ranks
+        return workload.task(params, Shape(1, 2), 1).files
+
+
+def _some(model: type[BaseModel]) -> BaseModel | None:
+    """Valid parameters; None if only the user can know them."""
+    extra = model.model_config.get("json_schema_extra")
+    examples = extra.get("examples", []) if isinstance(extra, dict) else []
+    for written in ({}, *(examples if isinstance(examples, list) else [])):
+        try:
+            return model.model_validate(written)
+        except ValidationError:
+            continue
+    return None
+
+
+def _imported(program: TaskFile) -> Iterator[str]:
+    try:
+        tree = ast.parse(program.data)
+    except SyntaxError as error:
+        raise InputError(f"{program.name}:{error.lineno}: {error.msg}: its imports can't be read") from error
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.durable import make_directory, write_atomic
 from assay.errors import HostError, InputError, Problem
 from assay.inputs import read_json, read_whole
-from assay.stacks import places
+from assay.stacks.storage import own_key_file, trusted_keys_file
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner, SSlibKey
@@ -30,7 +30,7 @@ def own_signer(runs_dir: Path) -> CryptoSigner:
         from securesystemslib.signer import CryptoSigner
     except ImportError as error:
         raise HostError(_MISSING) from error
-    path = places.own_key(runs_dir)
+    path = own_key_file(runs_dir)
     if not path.exists():
         signer = CryptoSigner.generate_ed25519()
         make_directory(path.parent)
@@ -74,7 +74,7 @@ def trusted(runs_dir: Path) -> dict[str, str]:
 
     Raises InputError if the file is damaged.
     """
-    path = places.trusted_keys(runs_dir)
+    path = trusted_keys_file(runs_dir)
     if not path.is_file():
         return {}
     names: Any = read_json(path)
@@ -89,6 +89,6 @@ def trusted(runs_dir: Path) -> dict[str, str]:
 
 def write_trusted(runs_dir: Path, keys: dict[str, str]) -> None:
     """Replace the keys whose bundles are believed."""
-    path = places.trusted_keys(runs_dir)
+    path = trusted_keys_file(runs_dir)
     make_directory(path.parent)
     write_atomic(path, (json.dumps(keys, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())

@@ -32,9 +32,8 @@ from assay.records import (
     to_plain,
 )
 from assay.rundir.session import Attempt, Session
-from assay.stacks import places, recorded
-from assay.stacks.observing import SessionObservations, observe
-from assay.stacks.steps import as_step, steps_together
+from assay.stacks.observing import SessionObservations, as_step, observe, steps_together
+from assay.stacks.storage import knowledge_file, read_recorded, recorded_stamps
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -77,7 +76,7 @@ def knowledge(runs_dir: Path, progress: Progress | None = None) -> Knowledge:
 
     Raises InputError if a recorded failure or a bundle is damaged.
     """
-    path = places.knowledge_file(runs_dir)
+    path = knowledge_file(runs_dir)
     try:
         return _up_to_date(runs_dir, path, progress)
     except HostError as error:
@@ -97,7 +96,7 @@ def _up_to_date(runs_dir: Path, path: Path, progress: Progress | None) -> Knowle
 
 def _update(runs_dir: Path, path: Path, progress: Progress | None) -> None:
     sessions = _sessions(runs_dir)
-    stamps = {**sessions, **recorded.stamps(runs_dir)}
+    stamps = {**sessions, **recorded_stamps(runs_dir)}
     if _known(path) == stamps:
         return
     make_directory(path.parent)
@@ -148,7 +147,7 @@ def _known(path: Path) -> dict[str, str]:
 def _observed(runs_dir: Path, source: str) -> SessionObservations:
     kind, _, name = source.partition(" ")
     if kind != "session":
-        return SessionObservations(tuple(recorded.read(runs_dir, source)), {})
+        return SessionObservations(tuple(read_recorded(runs_dir, source)), {})
 
     def attempt_of(run: Run) -> Attempt:
         return Attempt(runs_dir / run.id / f"attempt-{run.attempt}")

@@ -17,7 +17,7 @@ from assay.analyse.comparison.families import corrected
 from assay.analyse.stacks.effects import Pair, between_sessions, rivals, session_name, within_sessions
 from assay.analyse.statistics.intervals import t_quantile
 from assay.records import Comparison, HardwareClass, Observation, Stack, StackWorkload, to_compact_json
-from assay.stacks.changes import Change, changes, folded, with_it
+from assay.stacks.stack import Change, changes, folded, with_it
 
 _MOST_SETS = 2  # of changes that are shown for one change on one hardware class
 Matches = Callable[[Stack], bool]

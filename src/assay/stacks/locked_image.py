@@ -16,7 +16,6 @@ from packaging.version import InvalidVersion, Version
 
 from assay.errors import InputError, Problem
 from assay.redact import secrets_in, secrets_in_text
-from assay.stacks import payload
 from assay.stacks.image import (
     DEFAULT_BASE,
     BaseImage,
@@ -26,6 +25,7 @@ from assay.stacks.image import (
     base_image,
     imports_of,
     need_base_for,
+    payload_packages,
 )
 from assay.stacks.parts import BASES, FRAMEWORKS
 
@@ -264,7 +264,7 @@ def _need_imports(
     modules: Sequence[str], requirements: Sequence[LockedRequirement], workload: str, source: str
 ) -> None:
     there = {requirement.name for requirement in requirements}
-    missing = [name for name in payload.packages(tuple(modules)) if canonicalize_name(name) not in there]
+    missing = [name for name in payload_packages(tuple(modules)) if canonicalize_name(name) not in there]
     if missing:
         what = (
             f"{workload} imports {', '.join(missing)}, which it does not have; require it, and advise again"

@@ -31,7 +31,7 @@ from assay.records import (
     StackWorkload,
     to_compact_json,
 )
-from assay.stacks.changes import COME_WITH
+from assay.stacks.stack import COME_WITH
 
 INDICATORS: Final = "indicators"
 """The workload whose figures are indicators."""

@@ -19,8 +19,7 @@ from pydantic import ValidationError
 
 from assay.analyse.doubts import KINDS
 from assay.records import Observation, Scalar, Stack, StackMetric, StackWorkload
-from assay.stacks.parts import OF_WHEEL
-from assay.stacks.pins import pins
+from assay.stacks.parts import OF_WHEEL, pins
 from assay.workloads import WORKLOADS
 from assay.workloads.every_run import PEAK_RSS
 

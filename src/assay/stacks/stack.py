@@ -1,13 +1,25 @@
-"""From provenance to the stack of a run, and to the class of the hardware that it ran on."""
+"""The stack of a run and the class of its hardware, what differs between two stacks, and their failures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from assay.provenance import group_of, known
-from assay.records import HardwareClass, Provenance, Scalar, Stack
+from assay.records import (
+    Extent,
+    FailureKind,
+    HardwareClass,
+    JobState,
+    Provenance,
+    Run,
+    RunState,
+    Scalar,
+    Stack,
+)
+from assay.stacks.parts import OF_WHEEL, PACKAGE_OF
 
 # Which facts are part of a stack's system: which software, not which machine or which state.
 _SYSTEM: Final = re.compile(
@@ -109,3 +121,116 @@ def _fabric(node: Mapping[str, Scalar]) -> Iterator[str]:
         v for name, v in node.items() if re.fullmatch(r"net\..+\.bits_per_s", name) and isinstance(v, int)
     }
     yield from (f"{speed / 1e9:g} Gbit/s" for speed in sorted(speeds))
+
+
+WRONG_RESULT: Final = "wrong result"
+"""How the cause of a run begins whose program checked its values and found them wrong."""
+
+_NO_MODULE: Final = re.compile(r"No module named '?([\w.]+)")
+_NOT_IMPORTED: Final = re.compile(
+    r"\b(ImportError|ModuleNotFoundError)\b|undefined symbol|cannot open shared object file"
+    r"|version `\w+_[\d.]+' not found|compiled using NumPy|numpy\.dtype size changed"
+    r"|numpy\.core\.multiarray failed"
+)
+_PROGRAM_FAULTS: Final = frozenset({"SIGSEGV", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSYS", "SIGTRAP"})
+_OF_THE_PROGRAM: Final = frozenset({Extent.TRIAL, Extent.POINT, Extent.BENCHMARK})
+
+
+def failure_of(run: Run, stack: Stack, last_line: str) -> FailureKind | None:
+    """What the end of a failed run says about its stack; None if something else may be the cause.
+
+    last_line  of the log of the rank that failed first
+
+    A time limit, a kill, a lost node, or a machine that can't run anything say nothing about the stack, and
+    neither does a package that is simply not installed.
+    """
+    if run.state is not RunState.FAILED:
+        return None
+    if WRONG_RESULT in run.cause or WRONG_RESULT in last_line:
+        return "wrong result"
+    if run.job is not JobState.FAILED:
+        return None
+    first = next((end for end in run.exits if end.first), None)
+    if first is None or first.never_ran or "out of memory" in f"{run.cause} {last_line}".lower():
+        return None
+    output = f"{run.cause}\n{last_line}"
+    missing = _NO_MODULE.search(output)
+    if missing is not None and not _installed(missing[1], stack):
+        return None
+    if missing is not None or _NOT_IMPORTED.search(output):
+        return "does not import"
+    if first.signal is not None:
+        return "crashes" if first.signal in _PROGRAM_FAULTS else None
+    return "crashes" if run.extent in _OF_THE_PROGRAM and first.exit_code else None
+
+
+def _installed(module: str, stack: Stack) -> bool:
+    name = module.partition(".")[0]
+    return PACKAGE_OF.get(name, name).replace("_", "-").lower() in stack.packages
+
+
+Kind = Literal["package", "build", "system", "setting"]
+COME_WITH: Final[Mapping[str, tuple[str, ...]]] = {"torch": OF_WHEEL}
+"""Package → how the names of libraries begin that its wheel requires at exact versions."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference from A to B; None where a side lacks it."""
+
+    kind: Kind
+    name: str
+    a: Scalar
+    b: Scalar
+
+    @property
+    def reversed(self) -> Change:
+        """From B to A."""
+        return Change(self.kind, self.name, self.b, self.a)
+
+    def __str__(self) -> str:
+        name = self.name if self.kind != "build" else f"build of {self.name}"
+        if self.a is None:
+            return f"+ {name} {self.b}"
+        return f"− {name} {self.a}" if self.b is None else f"{name} {self.a} → {self.b}"
+
+
+def changes(a: Stack, b: Stack) -> tuple[Change, ...]:
+    """All differences: packages first, then builds, settings and the system.
+
+    Another build of a package whose version changed is part of that change. Builds that one side does not
+    know are no differences.
+    """
+    packages = tuple(_changes("package", a.packages, b.packages))
+    changed = {change.name for change in packages}
+    known = (a.builds, b.builds) if a.builds and b.builds else ({}, {})
+    builds = (change for change in _changes("build", *known) if change.name not in changed)
+    return (
+        *packages,
+        *builds,
+        *_changes("setting", a.settings, b.settings),
+        *_changes("system", a.system, b.system),
+    )
+
+
+def _changes(kind: Kind, a: Mapping[str, Scalar], b: Mapping[str, Scalar]) -> Iterator[Change]:
+    for name in sorted(a.keys() | b.keys()):
+        if a.get(name) != b.get(name):
+            yield Change(kind, name, a.get(name), b.get(name))
+
+
+def with_it(change: Change, among: Iterable[Change]) -> tuple[Change, ...]:
+    """Those of the other changes that this one brings: libraries that its wheel requires."""
+    prefixes = COME_WITH.get(change.name, ()) if change.kind == "package" else ()
+    return tuple(
+        other
+        for other in among
+        if prefixes and other.kind in ("package", "build") and other.name.startswith(prefixes)
+    )
+
+
+def folded(delta: Iterable[Change]) -> tuple[Change, ...]:
+    """The changes without those that another of them brings."""
+    every = tuple(delta)
+    brought = {other for change in every for other in with_it(change, every)}
+    return tuple(change for change in every if change not in brought)

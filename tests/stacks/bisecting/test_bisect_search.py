@@ -8,9 +8,8 @@ import random
 import pytest
 
 from assay.stacks.bisecting import posterior
-from assay.stacks.bisecting.confirmation import LOOKS
-from assay.stacks.bisecting.coupling import ordered
-from assay.stacks.bisecting.difference import StackDifference, StackEnd, WheelSources, difference
+from assay.stacks.bisecting.difference import StackDifference, StackEnd, WheelSources, difference, ordered
+from assay.stacks.bisecting.posterior import LOOKS
 from assay.stacks.bisecting.search import BlocksOutcome, Build, Measure, Search, Settings, Stack, Value
 from assay.stacks.uv import Interpreter
 from conftest import long_but

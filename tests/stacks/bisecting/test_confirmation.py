@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from assay.stacks.bisecting.confirmation import LOOKS, Confirmation, confirmation
+from assay.stacks.bisecting.posterior import LOOKS, Confirmation, judged_confirmation
 
 SHIFTS: dict[str, Callable[[random.Random], float]] = {
     "normal": lambda of: of.gauss(0, 0.03),
@@ -23,7 +23,7 @@ def _confirms(draw: Callable[[random.Random], float], effect: float, seed: int) 
     of = random.Random(seed)
     without = [draw(of) for _ in range(LOOKS[-1])]
     having = [draw(of) + effect for _ in range(LOOKS[-1])]
-    return any(confirmation(without[:look], having[:look], 0.05).slower for look in LOOKS)
+    return any(judged_confirmation(without[:look], having[:look], 0.05).slower for look in LOOKS)
 
 
 @pytest.mark.parametrize("kind", SHIFTS)
@@ -37,8 +37,8 @@ def test_a_slowdown_twice_as_large_as_what_builds_differ_by_is_confirmed_mostly(
 
 
 def test_the_needed_builds_grow_with_the_square_of_what_builds_differ_by() -> None:
-    found = [confirmation([0.0, s, -s], [-0.03, s - 0.03, -s - 0.03], 0.05) for s in (0.03, 0.06)]
+    found = [judged_confirmation([0.0, s, -s], [-0.03, s - 0.03, -s - 0.03], 0.05) for s in (0.03, 0.06)]
     assert [one.slower for one in found] == [False, False]
     assert [one.needed for one in found] == [22, 88]
     assert isinstance(found[0], Confirmation)
-    assert confirmation([0.0, 0.01], [0.02, 0.03], 0.05).needed is None
+    assert judged_confirmation([0.0, 0.01], [0.02, 0.03], 0.05).needed is None

@@ -13,8 +13,7 @@ from advised_stacks import advised_from
 from assay.errors import HostError, InputError
 from assay.shell import CompletedCommand
 from assay.stacks.engines import LocalImage
-from assay.stacks.exploring.environments import BuildFailure
-from assay.stacks.exploring.images import ImageRecipe, ImageWorkshop
+from assay.stacks.exploring.environments import BuildFailure, ImageRecipe, ImageWorkshop
 from assay.stacks.exploring.spec import load
 from fake_engine import fake_engine
 from package_index import PackageIndex, Release

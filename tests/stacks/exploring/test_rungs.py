@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from assay.records import Point
-from assay.stacks.exploring.rungs import CandidateBlocks, comparison, gain, schedule, survivors, verdicts
+from assay.stacks.exploring.measuring import CandidateBlocks, comparison, gain, schedule, survivors, verdicts
 
 RATE = Point("work", "1x1", "rate", "1/s", "higher", {})
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.stacks.exploring.search import SEARCHES, Tried, one_factor
-from assay.stacks.exploring.space import Dimension, StackChoice, space_of
+from assay.stacks.exploring.search import SEARCHES, Dimension, StackChoice, Tried, one_factor, space_of
 
 SPACE = space_of(
     [Dimension("package", "numpy", ("2.3", "2.2", "2.1")), Dimension("env", "THREADS", ("1", "2"))],

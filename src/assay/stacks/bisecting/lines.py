@@ -9,7 +9,6 @@ from typing import Protocol
 
 from assay.stacks.bisecting.difference import StackDifference, WheelSources, between, pins_of, recipe_of
 from assay.stacks.bisecting.search import Stack
-from assay.stacks.changes import Change
 from assay.stacks.exploring.environments import (
     BuildFailure,
     Environment,
@@ -18,6 +17,7 @@ from assay.stacks.exploring.environments import (
     packages_of,
     versions_of,
 )
+from assay.stacks.stack import Change
 from assay.stacks.uv import Interpreter, UvError
 
 _MOST_VERSIONS = 200

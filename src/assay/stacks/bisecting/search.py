@@ -21,9 +21,8 @@ from assay.analyse.statistics import intervals
 from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.analyse.statistics.sequential import looks, nominal_p
 from assay.records import DEFAULT_MARGIN
-from assay.stacks.bisecting import confirmation, posterior
-from assay.stacks.bisecting.confirmation import Confirmation, SpeedEffect
-from assay.stacks.bisecting.posterior import Posterior
+from assay.stacks.bisecting import posterior
+from assay.stacks.bisecting.posterior import LOOKS, Confirmation, Posterior, SpeedEffect, judged_confirmation
 
 Stack = frozenset[int]
 Value = float | str
@@ -282,7 +281,7 @@ class Search:
     ) -> Generator[Measure, BlocksOutcome, Culprit]:
         """The culprit with what new builds without and with it say, of which the search knew none."""
         sides: tuple[list[Build], list[Build]] = ([], [])
-        for look in confirmation.LOOKS:
+        for look in LOOKS:
             for stack, builds in zip((without, having), sides, strict=True):
                 builds += [self._new_build(stack) for _ in range(look - len(builds))]
             new = [build for builds in sides for build in builds if not self._levels([build])]
@@ -290,7 +289,7 @@ class Search:
             levels = self._levels(sides[0]), self._levels(sides[1])
             if min(map(len, levels)) < 2:
                 return culprit
-            confirmed = confirmation.confirmation(*levels, self.settings.error)
+            confirmed = judged_confirmation(*levels, self.settings.error)
             culprit = replace(culprit, confirmed=confirmed)
             if confirmed.slower or confirmed.equal(self._margin):
                 break

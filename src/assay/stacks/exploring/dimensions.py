@@ -10,9 +10,8 @@ from packaging.utils import canonicalize_name
 
 from assay.errors import InputError, Problem
 from assay.stacks import uv
-from assay.stacks.exploring.environments import EnvironmentRecipe, versions_of
-from assay.stacks.exploring.images import ImageRecipe
-from assay.stacks.exploring.space import Dimension, Space, StackChoice
+from assay.stacks.exploring.environments import EnvironmentRecipe, ImageRecipe, versions_of
+from assay.stacks.exploring.search import Dimension, Space, StackChoice
 from assay.stacks.exploring.spec import Spec, VersionRange
 from assay.stacks.image import DEFAULT_BASE
 from assay.stacks.uv import Interpreter, UvError

@@ -19,7 +19,7 @@ from assay.inputs import read_whole
 from assay.launch import SYSTEM_MODELS
 from assay.stacks.exploring.measuring import MeasuredWork
 from assay.stacks.image import base_image
-from assay.stacks.requirement_files import logical_lines
+from assay.stacks.requirements import logical_lines
 from assay.suite import document
 from assay.suite.document import Document
 from assay.suite.findings import checked, in_order, shown
