@@ -47,6 +47,8 @@ CHROMIUM_ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
 )
+# parameter of a contract of `assay.testing` → how many of its values run always, the rest by `make test-all`
+LONG_FROM = {"log_to_import": 2, "moment": 3, "megabytes": 1}
 REQUIRED = frozenset(filter(None, os.environ.get("ASSAY_REQUIRE", "").split(",")))
 LEFT_OUT = frozenset(filter(None, os.environ.get("ASSAY_LEAVE_OUT", "").split(",")))  # tools/run_tests.py
 
@@ -102,12 +104,21 @@ def pytest_sessionfinish() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m leaves out what is long
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """See `brief` of `RanksContract` and of `TrainingContract`; files with slow tests come first."""
+    """Leave the longest tests of contracts to `make test-all`; files with slow tests come first.
+
+    Of a `brief` class, each of whose tests waits for a platform, only what is essential runs always.
+    """
     for item in items:
-        if isinstance(item, pytest.Function) and getattr(item.cls, "brief", False):
-            inherited = item.function.__module__ in ("launcher_contract", "training_contract")
-            if inherited and item.get_closest_marker("essential") is None:
-                item.add_marker(pytest.mark.long)
+        if not isinstance(item, pytest.Function):
+            continue
+        inherited = item.function.__module__ in ("assay.testing.launchers", "training_contract")
+        essential = item.get_closest_marker("essential") or getattr(item.function, "essential", False)
+        indices = item.callspec.indices if hasattr(item, "callspec") else {}
+        late = any(indices.get(name, 0) >= first for name, first in LONG_FROM.items())
+        if late or (inherited and not essential and getattr(item.cls, "brief", False)):
+            item.add_marker(pytest.mark.long)
+        if "megabytes" in indices:
+            item.add_marker(pytest.mark.slow)
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])
 

@@ -14,8 +14,8 @@ from assay.launch.podman import engine
 from assay.launch.podman.options import ContainerSystem
 from assay.records import Shape
 from assay.shell import CompletedCommand
+from assay.testing.launchers import job, python
 from conftest import GOLDEN
-from launcher_contract import job, python
 
 GOLDEN = GOLDEN
 SYSTEM = ContainerSystem.model_validate_json("""{

@@ -16,8 +16,8 @@ from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.podman.launcher import PodmanLauncher
 from assay.launch.podman.options import ContainerSystem
 from assay.suite.model import System
+from assay.testing.launchers import job, python, run
 from containers import IMAGE, ULIMITS, need_podman
-from launcher_contract import job, python, run
 
 
 def test_its_directories_hold_environment_and_installation_and_none_lies_in_another() -> None:

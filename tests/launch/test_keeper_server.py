@@ -18,8 +18,8 @@ from assay.launch import processes
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem
 from assay.records import JobState
+from assay.testing.launchers import follow_to_end, job, python, run, wait_for_output
 from conftest import SUPPORT
-from launcher_contract import follow_to_end, job, python, run, wait_for_output
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 KILLED = """
@@ -27,7 +27,7 @@ import os, sys
 from pathlib import Path
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem
-from launcher_contract import job, python
+from assay.testing.launchers import job, python
 launcher = LocalLauncher(LocalSystem(), Path(sys.argv[1]))
 handle = launcher.submit(job(python("import time; time.sleep(60)")))
 print(handle.token, handle.data["pid"], launcher._keepers._server.process.pid, flush=True)

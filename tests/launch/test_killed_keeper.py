@@ -18,9 +18,9 @@ from assay.launch.launcher import JobLostError, Launcher
 from assay.launch.local.launcher import LocalLauncher
 from assay.payload_files import path_of, source
 from assay.records import JobState
+from assay.testing.launchers import eventually, follow_to_end, job, python
 from conftest import long_but
 from containers import need_podman, this_machine
-from launcher_contract import eventually, follow_to_end, job, python
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
 from ssh_hosts import hosts
 

@@ -22,9 +22,7 @@ from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem
 from assay.payload_files import path_of
 from assay.records import Handle, JobState, Shape
-from assay_payloads.keeping import keeper as keeper_program
-from assay_payloads.keeping.processes import how
-from launcher_contract import (
+from assay.testing.launchers import (
     DAEMONISE,
     END_WELL,
     IGNORE_TERM,
@@ -37,6 +35,8 @@ from launcher_contract import (
     run,
     wait_for_output,
 )
+from assay_payloads.keeping import keeper as keeper_program
+from assay_payloads.keeping.processes import how
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 TELL_ENV = "import json, os; print(json.dumps(dict(os.environ)))"

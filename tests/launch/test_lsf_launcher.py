@@ -16,8 +16,8 @@ import pytest
 from assay.errors import LaunchError, OptionsError, PlatformError
 from assay.launch.launcher import JobRefusedError
 from assay.records import Extent, Handle, JobState
+from assay.testing.launchers import eventually, follow_to_end, job, left_here, python, run, wait_for_output
 from batch_contract import BATCH_LAUNCHER, SLEEP, BatchLauncherContract, number
-from launcher_contract import eventually, follow_to_end, job, left_here, python, run, wait_for_output
 from lsf_cluster import HOSTS, down, job_of, lsf_commands  # noqa: F401  (a fixture)
 from lsf_stand_in import UNFINISHED, Cluster
 

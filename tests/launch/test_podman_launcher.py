@@ -18,9 +18,7 @@ from assay.launch import processes
 from assay.launch.podman.launcher import PodmanLauncher
 from assay.launch.podman.options import ContainerSystem
 from assay.records import Handle, JobState
-from cli_contract import CliContract
-from containers import ULIMITS, need_podman, this_machine
-from launcher_contract import (
+from assay.testing.launchers import (
     IGNORE_TERM,
     LauncherContract,
     follow_to_end,
@@ -29,6 +27,8 @@ from launcher_contract import (
     run,
     wait_for_output,
 )
+from cli_contract import CliContract
+from containers import ULIMITS, need_podman, this_machine
 
 IMAGE = "localhost/assay-test/podman-launcher:1"  # by it these tests know their containers from others'
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"

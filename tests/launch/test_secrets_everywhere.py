@@ -15,8 +15,8 @@ import pytest
 from test_secret_reference import assay, holding, value, write  # noqa: F401  (a fixture)
 
 import kubernetes_cluster as cluster
+from assay.testing.launchers import eventually
 from containers import need_podman, this_machine
-from launcher_contract import eventually
 from lsf_cluster import lsf_commands  # noqa: F401  (a fixture)
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 from ssh_hosts import hosts

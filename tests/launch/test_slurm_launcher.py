@@ -16,9 +16,9 @@ import pytest
 
 from assay.errors import PlatformError
 from assay.records import Extent, Handle, JobState
+from assay.testing.launchers import eventually, follow_to_end, job, left_here, python, wait_for_output
 from batch_contract import BATCH_LAUNCHER, SLEEP, BatchLauncherContract, number
 from conftest import require
-from launcher_contract import eventually, follow_to_end, job, left_here, python, wait_for_output
 from slurm_cluster import down, nodes_that_answer, said, slurm_cluster  # noqa: F401  (a fixture)
 
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("slurm_cluster")]

@@ -17,8 +17,8 @@ from assay.launch.slurm.commands import Slurm, SlurmJob
 from assay.launch.slurm.launcher import SlurmLauncher
 from assay.launch.slurm.options import SlurmSystem
 from assay.records import JobState
+from assay.testing.launchers import job, python
 from batch_script_contract import BatchScriptContract
-from launcher_contract import job, python
 
 EVERY_OPTION = {
     "python": "/opt/my env/bin/python",

@@ -15,8 +15,8 @@ from assay.launch.ssh.connection import Connection
 from assay.launch.ssh.options import SshSystem
 from assay.records import Shape
 from assay.shell import CompletedCommand
+from assay.testing.launchers import job, python
 from conftest import GOLDEN
-from launcher_contract import job, python
 
 GOLDEN = GOLDEN / "ssh.txt"
 SYSTEM = SshSystem.model_validate_json("""{

@@ -23,8 +23,16 @@ from assay.launch.launcher import Launcher
 from assay.launch.ssh.launcher import SshLauncher
 from assay.launch.ssh.options import SshSystem
 from assay.records import Handle, JobState, Shape
+from assay.testing.launchers import (
+    LauncherContract,
+    follow_to_end,
+    job,
+    left_here,
+    python,
+    run,
+    wait_for_output,
+)
 from cli_contract import CliContract
-from launcher_contract import LauncherContract, follow_to_end, job, left_here, python, run, wait_for_output
 from ssh_hosts import Hosts, hosts
 
 pytestmark = [pytest.mark.ssh, pytest.mark.usefixtures("servers")]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from assay.logs.figures import LogFigures
-from reader_contract import Read, ReaderContract
+from assay.testing.formats import Read, ReaderContract
 
 AT = "DLL 2024-08-02 12:42:44.292511 - "
 STEP = AT + "Epoch: 1 Iteration: 97  train.loss : 2.32500 None train.compute_ips : 3099.36 images/s\n"

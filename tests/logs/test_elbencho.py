@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from reader_contract import Read, ReaderContract, values
+from assay.testing.formats import Read, ReaderContract, values
 
 CONFIG = {
     "path_type": "dir",

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from assay.logs.fio import fio
+from assay.testing.formats import Read, ReaderContract, values
 from conftest import require
-from reader_contract import Read, ReaderContract, values
 
 
 def side(**changed: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reader_contract import Read, ReaderContract, values
+from assay.testing.formats import Read, ReaderContract, values
 
 BEGIN = "0.5%  proc'd: 0 (0 Gflop/s) - 0 (0 Gflop/s)   errors: 0 - 0   temps: -- - -- \r"
 FIRST = "50.0%  proc'd: 1800 (4801 Gflop/s) - 1790 (4790 Gflop/s)   errors: 0 - 0   temps: 58 C - 57 C \r"

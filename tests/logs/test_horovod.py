@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reader_contract import Read, ReaderContract, values
+from assay.testing.formats import Read, ReaderContract, values
 
 LOG = """Model: resnet50
 Batch size: 32

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.logs.figures import LogFigures
-from reader_contract import Read, ReaderContract, inherited
+from assay.testing.formats import Read, ReaderContract, inherited
 
 START = {
     "connected": [{"socket": 5, "local_host": "10.0.0.1"}],

@@ -22,7 +22,7 @@ from assay.logs.launcher_prefixes import prefixes_of
 from assay.logs.log_text import LogText
 from assay.logs.mllog import EventReader
 from assay.logs.tools import TOOLS, read_log, tools_of
-from dressed_logs import OF_SEVERAL_LINES, SURE, TIME, behind, in_dockers_json
+from assay.testing.dressed_logs import OF_SEVERAL_LINES, SURE, TIME, behind, in_dockers_json
 
 FAILING = Path(__file__).parents[3] / "shared" / "foreign-logs" / "failing"
 given = pytest.mark.skipif(not FAILING.is_dir(), reason="logs of others are not here")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.logs.mlperf_storage import find_summaries, mlperf_storage
-from reader_contract import Read, ReaderContract, values
+from assay.testing.formats import Read, ReaderContract, values
 
 LOG = """[OUTPUT] 2026-09-01T10:00:00 Running DLIO with 8 process(es)
 [OUTPUT] ==========================================================

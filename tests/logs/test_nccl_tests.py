@@ -16,7 +16,7 @@ from assay.logs.nccl_agreement import ranks_of
 from assay.logs.nccl_rows import PrintedNumber, PrintedRow, PrintedTiming
 from assay.logs.nccl_tests import NcclRow, NcclTest, nccl_test
 from assay.logs.tools import tools_of
-from reader_contract import ReaderContract
+from assay.testing.formats import ReaderContract
 
 DEVICES = """#  Rank  0 Group  0 Pid   1887 on   node-a device  0 [0x8d] NVIDIA H100 80GB HBM3
 #  Rank  1 Group  0 Pid   1888 on   node-b device  0 [0x91] NVIDIA H100 80GB HBM3

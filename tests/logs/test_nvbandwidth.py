@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from assay.logs.figures import LogFigures
-from reader_contract import Read, ReaderContract
+from assay.testing.formats import Read, ReaderContract
 
 V0_2 = """nvbandwidth Version: v0.2
 Built from Git version: 6cefdda

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.logs.figures import LogFigures
-from reader_contract import Read, ReaderContract
+from assay.testing.formats import Read, ReaderContract
 
 HEAD = (
     "\n\tCOMMS-RES       size (B)  nElementsPerRank   Latency(us):p50         p75         p95         Min"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reader_contract import Read, ReaderContract, inherited, values
+from assay.testing.formats import Read, ReaderContract, inherited, values
 
 RULE = "-" * 87 + "\n"
 ABOUT = """                    RDMA_Write BW Test

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reader_contract import Read, ReaderContract, values
+from assay.testing.formats import Read, ReaderContract, values
 
 OLD = (
     "Train: 9 [1250/1299 ( 96%)]  Loss: 3.821 (3.89)  Time: 0.161s, 6350.47/s  "

@@ -25,8 +25,8 @@ from assay.cli import assay
 from assay.logs.tools import TOOLS, tools_of
 from assay.questions.import_ import formats
 from assay.records import Reading
+from assay.testing.formats import ReaderContract
 from assay.workloads import WORKLOADS
-from reader_contract import ReaderContract
 
 
 @pytest.fixture(autouse=True)

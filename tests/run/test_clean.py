@@ -23,8 +23,8 @@ from assay.cli import assay
 from assay.launch import processes
 from assay.launch.launcher import Launcher
 from assay.rundir import session as rundir
+from assay.testing.launchers import follow_to_end, job, python
 from conftest import SUPPORT
-from launcher_contract import follow_to_end, job, python
 
 DRIVER = SUPPORT / "script_workload.py"
 SLEEP = "import time; print('up', flush=True); time.sleep(120)"

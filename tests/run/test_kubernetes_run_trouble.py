@@ -16,9 +16,9 @@ from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.order import MANAGED_BY
 from assay.records import Extent, JobState, Run, RunState
 from assay.rundir import session as rundir
+from assay.testing.launchers import job
 from cli_contract import assay
 from kubernetes_trial import FOR_EVER, Trial, launcher, left
-from launcher_contract import job
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 

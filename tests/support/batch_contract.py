@@ -19,7 +19,7 @@ from assay.errors import PlatformError
 from assay.launch.batch.launcher import BatchLauncher
 from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState, RankExit
-from launcher_contract import (
+from assay.testing.launchers import (
     LauncherContract,
     eventually,
     follow_to_end,

@@ -18,8 +18,8 @@ from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.queue import Queue, QueuedJob, QueueSilentError
 from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.records import Job, JobState, Shape
+from assay.testing.launchers import job, python
 from conftest import GOLDEN, ROOT
-from launcher_contract import job, python
 from listed_cases import ListedCases, cases
 
 Options = Mapping[str, object]

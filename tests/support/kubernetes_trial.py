@@ -14,7 +14,7 @@ from assay import launch
 from assay.launch.kubernetes.order import LABEL_TOKEN
 from assay.launch.launcher import Launcher
 from assay.records import Handle, Job, JobState, JobStatus
-from launcher_contract import job, python
+from assay.testing.launchers import job, python
 
 AT_ONCE_S = 60.0  # far below the job's own limits: start_timeout is 900 s, its time limit 600 s
 FOR_EVER = python("import time; print('up', flush=True); time.sleep(600)")

@@ -16,11 +16,11 @@ pytest.importorskip("uvicorn")
 
 import uvicorn
 
+from assay.testing.launchers import eventually
 from assay.web.guard import BoundedConnection
 from assay.web.live import Watchers
 from assay.web.server import streaming_server
 from assay.web.site import Site
-from launcher_contract import eventually
 
 HALF = b"GET / HTTP/1.1\r\nHost: x\r\nX-a: "
 HALF_BODY = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\na"

@@ -23,7 +23,7 @@ from assay.launch.job_directory import joined
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem
 from assay.records import Doubt, Estimate, JobState, JobStatus, NodeCounts, Provenance, Result
-from launcher_contract import job, python, run
+from assay.testing.launchers import job, python, run
 from stated_runs import metrics, result
 
 QUIET = NodeCounts(

@@ -15,9 +15,9 @@ import pytest
 import kubernetes_cluster as cluster
 from assay.errors import LaunchError
 from assay.records import Extent, JobState
+from assay.testing.launchers import job, python
 from conftest import long_but
 from kubernetes_trial import AT_ONCE_S, FOR_EVER, Trial, assert_final, launcher, left
-from launcher_contract import job, python
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 

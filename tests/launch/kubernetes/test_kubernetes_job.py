@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_kubernetes_launcher import OnCluster, namespace
 
-from launcher_contract import LauncherContract
+from assay.testing.launchers import LauncherContract
 
 __all__ = ["namespace"]  # a fixture
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]

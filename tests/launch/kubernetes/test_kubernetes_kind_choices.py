@@ -20,8 +20,8 @@ from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.rbac import needed
 from assay.records import JobState, Shape
-from launcher_contract import job, python
-from launcher_contract import run as run_job
+from assay.testing.launchers import job, python
+from assay.testing.launchers import run as run_job
 
 JOBSETS = {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["*"]}
 

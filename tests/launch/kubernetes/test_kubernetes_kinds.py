@@ -14,8 +14,7 @@ from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState, JobStatus, RankExit, RunState
-from cli_contract import PATIENCE_S, assay, runs
-from launcher_contract import (
+from assay.testing.launchers import (
     END_WELL,
     LauncherContract,
     RanksContract,
@@ -25,6 +24,7 @@ from launcher_contract import (
     run,
     wait_for_output,
 )
+from cli_contract import PATIENCE_S, assay, runs
 
 __all__ = ["namespace"]  # a fixture
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]

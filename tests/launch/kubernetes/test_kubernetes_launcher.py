@@ -22,15 +22,15 @@ from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState
-from cli_contract import CliContract
-from conftest import long_but
-from launcher_contract import (
+from assay.testing.launchers import (
     follow_to_end,
     job,
     python,
     run,
     wait_for_output,
 )
+from cli_contract import CliContract
+from conftest import long_but
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 TICK = "import time\nfor i in range({count}): print(i, flush=True); time.sleep({pause})"

@@ -12,7 +12,7 @@ import kubernetes_cluster as cluster
 from assay import launch
 from assay.launch.kubernetes.order import LABEL_TOKEN
 from assay.records import Job, JobState
-from launcher_contract import job, python, run
+from assay.testing.launchers import job, python, run
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
 LINES = 2000

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import pytest
 
@@ -27,7 +27,6 @@ from assay.errors import InputError, LaunchError
 from assay.launch import processes
 from assay.launch.launcher import Launcher
 from assay.records import Handle, Job, JobState, JobStatus, NodeProgram, RankExit, Shape, Task, TaskFile
-from conftest import long_but
 
 TELL_ALL = """
 import json, os
@@ -61,6 +60,15 @@ for _ in range(2):
 if os.environ["RANK"] == "1":
     exec(code)
 """
+
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+def essential(test: Test) -> Test:
+    """Mark what to run always, where each test waits long for its platform."""
+    test.essential = True  # type: ignore[attr-defined]
+    return test
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -102,8 +110,8 @@ def follow_to_end(
     return {name: bytes(data) for name, data in streams.items()}
 
 
-def run(launcher: Launcher, asked: Job) -> tuple[JobStatus, dict[str, bytes]]:
-    handle = launcher.submit(asked)
+def run(launcher: Launcher, to_run: Job) -> tuple[JobStatus, dict[str, bytes]]:
+    handle = launcher.submit(to_run)
     streams = follow_to_end(launcher, handle)
     status = launcher.status(handle)
     launcher.forget(handle)
@@ -140,12 +148,7 @@ class RanksContract(ABC):
     """How ranks start, what comes of what they print, and how they end.
 
     Inherit it, say how a launcher is made and how to see what is left of a job.
-
-    brief  only what is marked `essential` runs always, the rest by `make test-all`: each test waits for the
-           platform, and on this machine all of them run always
     """
-
-    brief = False
 
     @abstractmethod
     def make(self, spool: Path, *, grace_s: float) -> Launcher:
@@ -153,7 +156,7 @@ class RanksContract(ABC):
 
     @abstractmethod
     def left(self, token: str) -> list[str]:
-        """The processes (pods, steps) of a job that still run, in words."""
+        """The processes (pods, steps) of a job that still run, as text."""
 
     @abstractmethod
     def end_as_somebody_else(self, handle: Handle) -> None:
@@ -170,26 +173,26 @@ class RanksContract(ABC):
     # How it starts
 
     @pytest.mark.parametrize("ranks", [1, 3])
-    @pytest.mark.essential
+    @essential
     def test_every_rank_knows_its_number_its_seed_and_its_files(self, launcher: Launcher, ranks: int) -> None:
-        asked = job(python(TELL_ALL), ranks, files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
-        status, streams = run(launcher, asked)
+        to_run = job(python(TELL_ALL), ranks, files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
+        status, streams = run(launcher, to_run)
         assert status.state is JobState.SUCCEEDED, (status, streams)
         assert status.exits == tuple(RankExit(rank, 0) for rank in range(ranks))
         assert status.hosts
         assert all(status.hosts), "the node of each keeper is known"
-        told = [json.loads(streams[f"rank-{rank}"]) for rank in range(ranks)]
-        assert [t["env"]["RANK"] for t in told] == [str(rank) for rank in range(ranks)]
-        for t in told:
+        reports = [json.loads(streams[f"rank-{rank}"]) for rank in range(ranks)]
+        assert [t["env"]["RANK"] for t in reports] == [str(rank) for rank in range(ranks)]
+        for t in reports:
             env = t["env"]
             assert env["WORLD_SIZE"] == str(ranks)
             assert 0 <= int(env["LOCAL_RANK"]) < int(env["LOCAL_WORLD_SIZE"]) <= ranks
             assert env["ASSAY_SEED"] == "7"
-            assert env["ASSAY_TOKEN"] == asked.token
+            assert env["ASSAY_TOKEN"] == to_run.token
             assert env["OF_THE_TASK"] == "yes"
             assert int(env["OMP_NUM_THREADS"]) >= 1
             assert t["given"] == "here"
-        assert len({t["env"]["MASTER_ADDR"] + ":" + t["env"]["MASTER_PORT"] for t in told}) == 1
+        assert len({t["env"]["MASTER_ADDR"] + ":" + t["env"]["MASTER_PORT"] for t in reports}) == 1
 
     def test_ranks_run_at_the_same_time_and_can_meet_at_the_given_address(self, launcher: Launcher) -> None:
         meet = """
@@ -212,8 +215,8 @@ else:
 
     def test_two_jobs_at_once_have_different_addresses(self, launcher: Launcher) -> None:
         tell = "import os; print(os.environ['MASTER_ADDR'], os.environ['MASTER_PORT'], flush=True); "
-        asked = [job(python(tell + "import time; time.sleep(1)")) for _ in range(3)]
-        handles = [launcher.submit(one) for one in asked]
+        jobs = [job(python(tell + "import time; time.sleep(1)")) for _ in range(3)]
+        handles = [launcher.submit(to_run) for to_run in jobs]
         addresses = {follow_to_end(launcher, handle)["rank-0"] for handle in handles}
         assert len(addresses) == 3
 
@@ -229,12 +232,12 @@ else:
         assert abs(time.time() - status.ended_at) < 60
         assert 3.5 <= status.ended_at - status.started_at < 13
 
-    @pytest.mark.essential
+    @essential
     def test_a_token_is_submitted_once(self, launcher: Launcher) -> None:
-        asked = job(python("print('once')"))
-        handle = launcher.submit(asked)
-        with pytest.raises(LaunchError, match=asked.token):
-            launcher.submit(asked)
+        to_run = job(python("print('once')"))
+        handle = launcher.submit(to_run)
+        with pytest.raises(LaunchError, match=to_run.token):
+            launcher.submit(to_run)
         assert follow_to_end(launcher, handle)["rank-0"] == b"once\n"
 
     def test_a_very_long_trial_name_is_no_obstacle(self, launcher: Launcher) -> None:
@@ -249,7 +252,7 @@ else:
 
     # What it prints
 
-    @pytest.mark.essential
+    @essential
     def test_every_byte_comes_whether_text_or_not(self, launcher: Launcher) -> None:
         code = "import sys; sys.stdout.buffer.write('naïve 你好\\r\\n'.encode() + bytes(range(256)))"
         _, streams = run(launcher, job(python(code)))
@@ -289,17 +292,17 @@ else:
 
     # How it ends
 
-    @pytest.mark.essential
+    @essential
     def test_a_failing_rank_is_named_with_its_exit_code_and_ends_the_others(self, launcher: Launcher) -> None:
         code = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(3)\ntime.sleep(600)"
         began = time.monotonic()
-        asked = job(python(code), 3)
-        status, _ = run(launcher, asked)
+        to_run = job(python(code), 3)
+        status, _ = run(launcher, to_run)
         assert time.monotonic() - began < 300
         assert status.state is JobState.FAILED
         assert status.cause.startswith("rank 1 exited 3")
         assert [e for e in status.exits if e.first] == [RankExit(1, 3, None, first=True)]
-        assert self.left_at_the_end(asked.token) == []
+        assert self.left_at_the_end(to_run.token) == []
 
     def test_a_rank_killed_by_a_signal_is_named_with_it(self, launcher: Launcher) -> None:
         code = "import os, time\nif os.environ['RANK'] == '1': os.kill(os.getpid(), 11)\ntime.sleep(60)"
@@ -321,15 +324,15 @@ else:
         assert "rank 0 exited 127" in status.cause
         assert "no-such-program" in status.cause
 
-    @pytest.mark.essential
+    @essential
     def test_what_each_node_runs_first_has_ended_before_its_ranks_start(self, launcher: Launcher) -> None:
         first = "import time; print(open('given.txt').read()); time.sleep(0.5); print(time.time())"
-        asked = job(python("import time; print(time.time())"), files={"given.txt": b"frames"})
+        to_run = job(python("import time; print(time.time())"), files={"given.txt": b"frames"})
         program = NodeProgram("staging", python(first), timeout_s=20.0)
-        status, streams = run(launcher, replace(asked, task=replace(asked.task, before=program)))
+        status, streams = run(launcher, replace(to_run, task=replace(to_run.task, before=program)))
         assert (status.state, status.cause) == (JobState.SUCCEEDED, "")
-        given, ended_at = streams["staging-0"].decode().split()
-        assert given == "frames"
+        content, ended_at = streams["staging-0"].decode().split()
+        assert content == "frames"
         assert float(ended_at) <= float(streams["rank-0"])
         assert status.started_at is not None
         assert status.started_at >= float(ended_at) - 0.1  # no part of the trial's time
@@ -337,26 +340,26 @@ else:
     def test_what_a_node_runs_first_ends_the_job_with_its_last_words(self, launcher: Launcher) -> None:
         failing = python("import sys; print('half way'); sys.exit('the disk is full')")
         hanging = python("import time; time.sleep(60)")
-        for argv, limit_s, words in (
+        for argv, limit_s, reason in (
             (failing, 20.0, "the disk is full"),
             (hanging, 0.5, "time limit of 0.5 s"),
         ):
-            asked = job(python("print('never')"))
+            to_run = job(python("print('never')"))
             before = NodeProgram("staging", argv, timeout_s=limit_s)
-            status, streams = run(launcher, replace(asked, task=replace(asked.task, before=before)))
+            status, streams = run(launcher, replace(to_run, task=replace(to_run.task, before=before)))
             assert status.state is JobState.FAILED
             assert status.cause.startswith("staging on node 0: ")
-            assert words in status.cause
+            assert reason in status.cause
             assert "rank-0" not in streams
 
     def test_a_hanging_rank_ends_at_the_time_limit(self, launcher: Launcher) -> None:
-        asked = job(python("import time; print('up', flush=True); time.sleep(60)"), 2, timeout_s=1)
-        status, streams = run(launcher, asked)
+        to_run = job(python("import time; print('up', flush=True); time.sleep(60)"), 2, timeout_s=1)
+        status, streams = run(launcher, to_run)
         assert status.state is JobState.TIMED_OUT
         assert "time limit of 1 s" in status.cause
         assert not any(e.first for e in status.exits)
         assert streams["rank-0"] == b"up\n"
-        assert self.left_at_the_end(asked.token) == []
+        assert self.left_at_the_end(to_run.token) == []
 
     def test_a_job_that_floods_its_log_is_ended_for_it(self, launcher: Launcher) -> None:
         code = "import time\nwhile True: print('x' * 999); time.sleep(0.0001)"
@@ -365,12 +368,12 @@ else:
         assert "GB on one node, but max_output is 0.005 GB" in status.cause
 
     def test_a_rank_that_ignores_sigterm_is_killed_and_named(self, launcher: Launcher) -> None:
-        asked = job(python(IGNORE_TERM + "time.sleep(60)"), timeout_s=1)
-        status, _ = run(launcher, asked)
+        to_run = job(python(IGNORE_TERM + "time.sleep(60)"), timeout_s=1)
+        status, _ = run(launcher, to_run)
         assert status.state is JobState.TIMED_OUT
         assert [(e.rank, e.signal) for e in status.exits] == [(0, "SIGKILL")]
         assert "SIGTERM" in status.cause
-        assert self.left_at_the_end(asked.token) == []
+        assert self.left_at_the_end(to_run.token) == []
 
     def test_a_rank_has_time_to_end_itself_when_asked(self, tmp_path: Path) -> None:
         code = """
@@ -387,29 +390,29 @@ time.sleep(60)
     @pytest.mark.parametrize(
         "code", ["import time; print('up', flush=True); time.sleep(60)", IGNORE_TERM + "time.sleep(60)"]
     )
-    @pytest.mark.essential
+    @essential
     def test_cancelling_leaves_no_process(self, launcher: Launcher, code: str) -> None:
-        asked = job(python(code), 3)
-        handle = launcher.submit(asked)
+        to_run = job(python(code), 3)
+        handle = launcher.submit(to_run)
         wait_for_output(launcher, handle, "rank-2")
-        assert self.left(asked.token) != []  # else the line below could not fail
+        assert self.left(to_run.token) != []  # else the line below could not fail
         launcher.cancel(handle)
-        assert self.left_at_the_end(asked.token) == []
+        assert self.left_at_the_end(to_run.token) == []
         assert launcher.status(handle).state is JobState.CANCELLED
 
     def test_cancelling_right_after_submitting_leaves_no_process(self, launcher: Launcher) -> None:
-        asked = job(python("import time; time.sleep(60)"), 2)
-        handle = launcher.submit(asked)
+        to_run = job(python("import time; time.sleep(60)"), 2)
+        handle = launcher.submit(to_run)
         launcher.cancel(handle)
-        assert self.left_at_the_end(asked.token) == []
+        assert self.left_at_the_end(to_run.token) == []
         assert launcher.status(handle).state is JobState.CANCELLED
 
-    @pytest.mark.essential
+    @essential
     def test_a_job_that_somebody_else_ends_is_stopped_with_that_cause_and_not_cancelled(
         self, launcher: Launcher, tmp_path: Path
     ) -> None:
-        asked = job(python("import time; print('up', flush=True); time.sleep(60)"), 2)
-        handle = launcher.submit(asked)
+        to_run = job(python("import time; print('up', flush=True); time.sleep(60)"), 2)
+        handle = launcher.submit(to_run)
         for rank in ("rank-0", "rank-1"):
             wait_for_output(launcher, handle, rank)
         self.end_as_somebody_else(handle)
@@ -421,16 +424,16 @@ time.sleep(60)
             assert "somebody" in status.cause
         launcher.cancel(handle)  # too late to be the one who ended it
         assert launcher.status(handle).state is JobState.STOPPED
-        assert self.left_at_the_end(asked.token) == []
+        assert self.left_at_the_end(to_run.token) == []
 
     @pytest.mark.parametrize("exit_code", [0, 3])
-    @pytest.mark.essential
+    @essential
     def test_ranks_that_handle_the_sigterm_of_somebody_else_make_no_result(
         self, launcher: Launcher, exit_code: int
     ) -> None:
         code = END_WELL.replace("exit(0)", f"exit({exit_code})") + "print('up', flush=True); time.sleep(60)"
-        asked = job(python(code), 2)
-        handle = launcher.submit(asked)
+        to_run = job(python(code), 2)
+        handle = launcher.submit(to_run)
         for rank in ("rank-0", "rank-1"):
             wait_for_output(launcher, handle, rank)
         self.end_as_somebody_else(handle)
@@ -462,13 +465,13 @@ time.sleep(60)
         assert 300e6 <= max(node.peak_rss_bytes or 0 for node in status.nodes) < 330e6
 
     def test_a_daemon_that_a_rank_left_behind_is_ended_with_the_job(self, launcher: Launcher) -> None:
-        asked = job(python(DAEMONISE))
-        handle = launcher.submit(asked)
+        to_run = job(python(DAEMONISE))
+        handle = launcher.submit(to_run)
         wait_for_output(launcher, handle)
-        assert self.left(asked.token) != []
+        assert self.left(to_run.token) != []
         assert follow_to_end(launcher, handle)["rank-0"] == b"daemon\n"
         assert launcher.status(handle).state is JobState.SUCCEEDED
-        assert self.left_at_the_end(asked.token) == []
+        assert self.left_at_the_end(to_run.token) == []
 
 
 class LauncherContract(RanksContract):
@@ -487,18 +490,17 @@ class LauncherContract(RanksContract):
         assert launcher.render(first) == launcher.render(second)
         assert first.token not in repr(launcher.render(first))
 
-    @pytest.mark.essential
+    @essential
     def test_rendering_shows_the_environment_and_the_digests_of_the_files(self, launcher: Launcher) -> None:
-        asked = job(python("print(1)"), files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
-        rendered = launcher.render(asked)
+        to_run = job(python("print(1)"), files={"given.txt": b"here"}, env={"OF_THE_TASK": "yes"})
+        rendered = launcher.render(to_run)
         assert rendered.env["OF_THE_TASK"] == "yes"
-        assert rendered.files == {"given.txt": f"sha256:{asked.task.files[0].sha256}"}
+        assert rendered.files == {"given.txt": f"sha256:{to_run.task.files[0].sha256}"}
         assert "print(1)" in rendered.command
 
     # How much it can print
 
-    @pytest.mark.slow
-    @pytest.mark.parametrize("megabytes", [48, pytest.param(200, marks=pytest.mark.long)])
+    @pytest.mark.parametrize("megabytes", [48, 200])
     def test_much_output_comes_whole_through_flat_memory(self, launcher: Launcher, megabytes: int) -> None:
         lines = megabytes * 2**20 // 64
         code = f"import sys\nfor i in range({lines}): sys.stdout.write('%063d\\n' % i)"
@@ -517,21 +519,21 @@ class LauncherContract(RanksContract):
 
     # How it is found again
 
-    @pytest.mark.essential
+    @essential
     def test_a_job_whose_assay_was_killed_is_found_and_its_output_is_whole(
         self, launcher: Launcher, tmp_path: Path
     ) -> None:
         code = "import time\nfor i in range(20): print(i, flush=True); time.sleep(0.05)"
-        asked = job(python(code))
+        to_run = job(python(code))
         forked = multiprocessing.get_context("fork")
         submitted = forked.Event()
-        assay = forked.Process(target=_submit_and_hang, args=(launcher, asked, submitted))
+        assay = forked.Process(target=_submit_and_hang, args=(launcher, to_run, submitted))
         assay.start()
         assert submitted.wait(60)
         assay.kill()
         assay.join()
         later = self.make(tmp_path / "jobs", grace_s=0.5)
-        handle = later.find(asked.token)
+        handle = later.find(to_run.token)
         assert handle is not None
         wait_for_output(later, handle, size=4)
         streams = follow_to_end(later, handle, {"rank-0": 4})
@@ -539,43 +541,43 @@ class LauncherContract(RanksContract):
         assert later.status(handle).state is JobState.SUCCEEDED
 
     def test_a_job_is_found_after_it_has_ended(self, launcher: Launcher, tmp_path: Path) -> None:
-        asked = job(python("print(1)"))
-        handle = launcher.submit(asked)
+        to_run = job(python("print(1)"))
+        handle = launcher.submit(to_run)
         follow_to_end(launcher, handle)
-        assert self.make(tmp_path / "jobs", grace_s=0.5).find(asked.token) == handle
+        assert self.make(tmp_path / "jobs", grace_s=0.5).find(to_run.token) == handle
 
     def test_a_token_never_submitted_is_not_found_and_can_start_nothing_later(
         self, launcher: Launcher
     ) -> None:
-        asked = job(python("print(1)"))
-        assert launcher.find(asked.token) is None
-        assert launcher.find(asked.token) is None
+        to_run = job(python("print(1)"))
+        assert launcher.find(to_run.token) is None
+        assert launcher.find(to_run.token) is None
         with pytest.raises(LaunchError):
-            launcher.submit(asked)
-        assert self.left_at_the_end(asked.token) == []
+            launcher.submit(to_run)
+        assert self.left_at_the_end(to_run.token) == []
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """As many moments of the kill as the launcher asks for; three of them in every run."""
+        """As many moments of the kill as the launcher requests."""
         if "moment" in metafunc.fixturenames:
-            metafunc.parametrize("moment", long_but(3, range(self.kills)))
+            metafunc.parametrize("moment", range(self.kills))
 
-    @pytest.mark.essential
+    @essential
     def test_killed_while_it_submits_a_job_either_runs_once_or_never(
         self, launcher: Launcher, tmp_path: Path, moment: int
     ) -> None:
-        asked = job(python("print('ran')"))
-        assay = multiprocessing.get_context("fork").Process(target=launcher.submit, args=(asked,))
+        to_run = job(python("print('ran')"))
+        assay = multiprocessing.get_context("fork").Process(target=launcher.submit, args=(to_run,))
         assay.start()
         time.sleep(random.Random(moment).uniform(0, 0.08))
         assay.kill()
         assay.join()
         later = self.make(tmp_path / "jobs", grace_s=0.5)
-        handle = later.find(asked.token)
+        handle = later.find(to_run.token)
         if handle is None:
             # a keeper that came too late may only now begin to read that it did
-            assert later.find(asked.token) is None
+            assert later.find(to_run.token) is None
             give_up = time.monotonic() + 30
-            while (left := self.left(asked.token)) and time.monotonic() < give_up:
+            while (left := self.left(to_run.token)) and time.monotonic() < give_up:
                 time.sleep(0.05)
             assert left == [], left
         else:
@@ -584,7 +586,7 @@ class LauncherContract(RanksContract):
 
     # What is kept of it
 
-    @pytest.mark.essential
+    @essential
     def test_files_that_a_job_wrote_come_whole_and_others_do_not(self, launcher: Launcher) -> None:
         code = """
 import os
@@ -595,11 +597,11 @@ open("other.txt", "w").write("no")
 os.symlink("/etc/passwd", "link.csv")
 os.symlink("/etc", "directory")
 """
-        asked = job(python(code), files={"given.csv": b"sent"}, outputs=("**/*.csv",))
-        handle = launcher.submit(asked)
+        to_run = job(python(code), files={"given.csv": b"sent"}, outputs=("**/*.csv",))
+        handle = launcher.submit(to_run)
         follow_to_end(launcher, handle)
         files: defaultdict[str, bytes] = defaultdict(bytes)
-        for part in launcher.fetch(handle, asked.task.outputs):
+        for part in launcher.fetch(handle, to_run.task.outputs):
             assert len(part.data) <= 2**20
             files[part.stream] += part.data
         assert dict(files) == {"deep/er/a.csv": bytes(range(256)) * 12000, "empty.csv": b""}
@@ -612,10 +614,10 @@ os.symlink("/etc", "directory")
             with pytest.raises(InputError):
                 list(launcher.fetch(handle, [pattern]))
 
-    @pytest.mark.essential
+    @essential
     def test_forgetting_removes_a_job_and_twice_is_once(self, launcher: Launcher) -> None:
-        asked = job(python("print(1)"))
-        handle = launcher.submit(asked)
+        to_run = job(python("print(1)"))
+        handle = launcher.submit(to_run)
         follow_to_end(launcher, handle)
         launcher.forget(handle)
         launcher.forget(handle)
@@ -631,19 +633,19 @@ os.symlink("/etc", "directory")
     def test_what_a_lost_run_left_is_found_without_its_handle_and_can_be_removed(
         self, launcher: Launcher, tmp_path: Path
     ) -> None:
-        asked = job(python("import time; print('up', flush=True); time.sleep(60)"))
-        wait_for_output(launcher, launcher.submit(asked))
+        to_run = job(python("import time; print('up', flush=True); time.sleep(60)"))
+        wait_for_output(launcher, launcher.submit(to_run))
         later = self.make(tmp_path / "jobs", grace_s=0.5)
-        found = {left.token: left for left in later.leftovers()}
-        assert found[asked.token].runs
-        assert found[asked.token].what
-        later.discard([asked.token])
-        assert self.left_at_the_end(asked.token) == []
-        assert asked.token not in {left.token for left in later.leftovers()}
-        later.discard([asked.token])  # twice is once
+        leftovers = {left.token: left for left in later.leftovers()}
+        assert leftovers[to_run.token].runs
+        assert leftovers[to_run.token].what
+        later.discard([to_run.token])
+        assert self.left_at_the_end(to_run.token) == []
+        assert to_run.token not in {left.token for left in later.leftovers()}
+        later.discard([to_run.token])  # twice is once
 
 
-def _submit_and_hang(launcher: Launcher, asked: Job, submitted: Event) -> None:
-    launcher.submit(asked)
+def _submit_and_hang(launcher: Launcher, to_run: Job, submitted: Event) -> None:
+    launcher.submit(to_run)
     submitted.set()
     time.sleep(60)

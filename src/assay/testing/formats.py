@@ -1,11 +1,10 @@
-"""What every reader of a foreign program's logs promises, whatever falls into them.
+"""What every reader of a program's logs promises, as tests, whatever falls into them.
 
-A reader's own test file inherits `ReaderContract` and keeps what is special to its program.
+A test file of a format inherits `ReaderContract` and keeps what is special to its program.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -15,35 +14,34 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.cli import assay
 from assay.logs.figures import LogFigures
 from assay.logs.tools import TOOLS, read_log, tools_of
+from assay.questions.import_ import import_
+from assay.read import result
 from assay.readers.tool_log import TOOL_LOG, ToolLogParams
-from assay.records import Reading
+from assay.records import Reading, RunState
+from assay.testing.dressed_logs import OF_SEVERAL_LINES, SURE, UNKNOWN
 from assay.units import factor
 from assay.workloads import WORKLOADS
-from conftest import long_but
-from dressed_logs import OF_SEVERAL_LINES, SURE, UNKNOWN
 
 Read = Callable[[str], LogFigures]
 NO_FIGURES = ("9" * 400, "1e999", "1e308", "nan", "inf", "-0")
-inherited = settings(suppress_health_check=[HealthCheck.differing_executors])
+inherited = settings(suppress_health_check=[HealthCheck.differing_executors], deadline=None)
 
 
-def values(found: LogFigures, metric: str, **labels: object) -> list[float]:
+def values(log: LogFigures, metric: str, **labels: object) -> list[float]:
     """The figures of a metric that have these labels, in the log's order."""
-    return [f.value for f in found.figures if f.metric == metric and labels.items() <= f.labels.items()]
+    return [f.value for f in log.figures if f.metric == metric and labels.items() <= f.labels.items()]
 
 
-def figures(found: LogFigures) -> Counter[tuple[object, ...]]:
+def figures(log: LogFigures) -> Counter[tuple[object, ...]]:
     """Its figures wherever they stand."""
     return Counter(
         (f.metric, f.value, f.unit, repr(sorted(f.labels.items())), repr(sorted(f.at.items())))
-        for f in found.figures
+        for f in log.figures
     )
 
 
@@ -57,7 +55,7 @@ class ReaderContract:
 
     whole   logs of runs that came to their end: every form that the program prints
     torn    pairs of a log in which one line is torn, and the same without that line
-    failed  pairs of a log that is no result, and words of its first problem
+    failed  pairs of a log that is no result, and part of its first problem
     may_be_zero  metrics of which more is better that may be 0 in a sound log
     """
 
@@ -71,14 +69,14 @@ class ReaderContract:
         """A test that takes one of these runs for each."""
         for name, examples in (
             ("log", self.whole),
-            ("log_to_import", long_but(2, self.whole)),
+            ("log_to_import", self.whole),
             ("torn_log", self.torn),
             ("failed_log", self.failed),
         ):
             if name in metafunc.fixturenames:
                 metafunc.parametrize(name, examples, ids=map(str, range(len(examples))))
 
-    def found_in(self, file: Path) -> LogFigures:
+    def figures_in(self, file: Path) -> LogFigures:
         """What the reader makes of a file."""
         return read_log(self.tool, file)
 
@@ -86,17 +84,17 @@ class ReaderContract:
     def read(self, tmp_path: Path) -> Read:
         """What the reader makes of a text."""
 
-        def found(text: str) -> LogFigures:
+        def read_text(text: str) -> LogFigures:
             file = tmp_path / "log"
             file.write_text(text, newline="", errors="replace")
-            return self.found_in(file)
+            return self.figures_in(file)
 
-        return found
+        return read_text
 
     def test_a_whole_log_has_figures_and_no_problem(self, read: Read, log: str) -> None:
-        found = read(log)
-        assert found.figures
-        assert (found.problems, found.skipped, found.cut) == ([], 0, 0)
+        reading = read(log)
+        assert reading.figures
+        assert (reading.problems, reading.skipped, reading.cut) == ([], 0, 0)
 
     def test_every_figure_has_its_line_and_a_unit_that_is_known(self, read: Read, log: str) -> None:
         declared = {metric.name: metric.unit for metric in TOOLS[self.tool].metrics}
@@ -122,13 +120,13 @@ class ReaderContract:
                 continue
             plain.write_text(text)
             dressed.write_bytes(UNKNOWN[dress](text))
-            expected, found = self.found_in(plain), self.found_in(dressed)
-            if found.problems:
-                assert "its lines begin with `" in found.problems[0]
-                assert "take it off and import the rest: sed -E 's/" in found.problems[0]
+            expected, reading = self.figures_in(plain), self.figures_in(dressed)
+            if reading.problems:
+                assert "its lines begin with `" in reading.problems[0]
+                assert "take it off and import the rest: sed -E 's/" in reading.problems[0]
             else:
-                assert figures(found) == figures(expected)
-                assert found.facts == expected.facts
+                assert figures(reading) == figures(expected)
+                assert reading.facts == expected.facts
 
     @pytest.mark.parametrize("dress", [*SURE, *OF_SEVERAL_LINES])
     def test_what_others_put_around_a_log_changes_no_figure_line_or_problem(
@@ -140,31 +138,32 @@ class ReaderContract:
             bare, dressed = tmp_path / "bare.log", tmp_path / "dressed.log"
             bare.write_text(text, newline="")
             dressed.write_bytes({**SURE, **OF_SEVERAL_LINES}[dress](text))
-            expected, found = self.found_in(bare), self.found_in(dressed)
-            assert found.figures == expected.figures
-            assert (found.problems, found.skipped) == (expected.problems, expected.skipped)
+            expected, reading = self.figures_in(bare), self.figures_in(dressed)
+            assert reading.figures == expected.figures
+            assert (reading.problems, reading.skipped) == (expected.problems, expected.skipped)
             assert tools_of(dressed) == tools_of(bare)
             if dressed.read_bytes() not in (text.encode(), text.encode("utf-8-sig")) and text:
-                assert len(found.notes) > len(expected.notes)
+                assert len(reading.notes) > len(expected.notes)
 
     def test_an_imported_log_is_kept_with_its_figures_in_base_units(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_to_import: str
+        self, tmp_path: Path, log_to_import: str
     ) -> None:
-        monkeypatch.chdir(tmp_path)
-        Path("one.log").write_text(log_to_import, newline="")
-        done = CliRunner().invoke(assay, ["import", "one.log", "--name", "kept", "--json"])
-        [session] = json.loads(done.stdout)["sessions"]
-        assert (session["runs"], session["failed"]) == (1, [])
-        assert f"one.log: read as a log of {self.tool}; unknown lines: 0" in session["notes"]
-        rows = json.loads(CliRunner().invoke(assay, ["export", "kept", "--json"]).stdout)
-        assert {row["unit"] for row in rows} == {factor(row["unit"])[1] for row in rows}
+        file = tmp_path / "one.log"
+        file.write_text(log_to_import, newline="")
+        [session] = import_(file, name="kept", runs=tmp_path / "runs").sessions
+        assert [run.state for run in session.runs] == [RunState.FINISHED]
+        assert f"{file}: read as a log of {self.tool}; unknown lines: 0" in session.notes
+        [attempt] = session.session.last_attempts().values()
+        measured = result(attempt).reading.measurements
+        assert measured
+        assert {figure.unit for figure in measured} == {factor(figure.unit)[1] for figure in measured}
 
     def test_a_suite_that_runs_the_program_reads_the_same_figures(
         self, tmp_path: Path, log_to_import: str
     ) -> None:
         file = tmp_path / "rank-0.log"
         file.write_text(log_to_import, newline="")
-        units = {figure.metric: figure.unit for figure in self.found_in(file).figures}
+        units = {figure.metric: figure.unit for figure in self.figures_in(file).figures}
         metrics = {name: {"reader": self.tool, "unit": unit} for name, unit in units.items()}
         command = WORKLOADS["command"]
         reading = command.reader.read({file.name: file}, command.params(argv=["true"], metrics=metrics))
@@ -191,20 +190,24 @@ class ReaderContract:
         """What an import makes of a text."""
         file = tmp_path / "log"
         file.write_text(text, newline="")
-        named = () if TOOLS[self.tool].metrics else tuple({one.metric for one in self.found_in(file).figures})
+        named = (
+            ()
+            if TOOLS[self.tool].metrics
+            else tuple({figure.metric for figure in self.figures_in(file).figures})
+        )
         return TOOL_LOG.read({file.name: file}, ToolLogParams(tool=self.tool, named=named))
 
     def test_what_failed_or_measured_nothing_is_a_problem_that_says_why(
         self, read: Read, failed_log: tuple[str, str]
     ) -> None:
-        log, words = failed_log
-        assert words in " ".join(read(log).problems)
+        log, reason = failed_log
+        assert reason in " ".join(read(log).problems)
 
     @pytest.mark.parametrize("nothing", ["", "\n", "step 1 loss 0.5\n1048576 262144 float 3\n", "\0\x1b[2J"])
     def test_a_log_of_nothing_is_a_problem(self, read: Read, nothing: str) -> None:
-        found = read(nothing)
-        assert found.problems
-        assert found.figures == []
+        reading = read(nothing)
+        assert reading.problems
+        assert reading.figures == []
 
     @inherited
     @given(data=st.data())
@@ -214,14 +217,14 @@ class ReaderContract:
         end = data.draw(st.integers(0, len(log.rstrip()) - 1))
         file = tmp_path_factory.mktemp("cut") / "log"
         file.write_text(log, newline="")
-        whole = self.found_in(file)
+        whole = self.figures_in(file)
         file.write_text(log[:end], newline="")
-        found = self.found_in(file)
-        assert found.problems or figures(found) <= figures(whole)
-        assert found.problems or found.figures
+        reading = self.figures_in(file)
+        assert reading.problems or figures(reading) <= figures(whole)
+        assert reading.problems or reading.figures
         if log.startswith("{") and "\n{" not in log:  # a document that is not whole says nothing
-            assert found.problems
-            assert found.figures == []
+            assert reading.problems
+            assert reading.figures == []
 
     def test_a_log_that_was_cut_is_unfinished_or_noted_if_it_lacks_figures(
         self, read: Read, log: str
@@ -231,8 +234,8 @@ class ReaderContract:
             *range(1, end, max(1, end // 60)),
             *(m.start() + 1 for m in re.finditer("\n", log[:end])),
         }:
-            found = read(log[:cut])
-            assert found.problems or found.notes or figures(found) == everything, cut
+            reading = read(log[:cut])
+            assert reading.problems or reading.notes or figures(reading) == everything, cut
 
     @inherited
     @given(text=st.text(max_size=200), data=st.data())
@@ -241,12 +244,12 @@ class ReaderContract:
     ) -> None:
         metrics = TOOLS[self.tool].metrics
         rises = {m.name for m in metrics if m.better == "higher"} - {*self.may_be_zero}
-        at = data.draw(st.integers(0, len(log)))
+        place = data.draw(st.integers(0, len(log)))
         file = tmp_path_factory.mktemp("fuzz") / "log"
-        file.write_text(log[:at] + text + log[at:], newline="", errors="replace")
-        found = self.found_in(file)
-        assert found.problems or found.figures
-        for figure in found.figures:
+        file.write_text(log[:place] + text + log[place:], newline="", errors="replace")
+        reading = self.figures_in(file)
+        assert reading.problems or reading.figures
+        for figure in reading.figures:
             assert math.isfinite(figure.value)
             assert figure.value > 0 or figure.metric not in rises
 
@@ -254,8 +257,8 @@ class ReaderContract:
         self, read: Read, log: str
     ) -> None:
         every = os.environ.get("ASSAY_TEST_EXAMPLES") == "many"
-        for at, place in enumerate(re.finditer(r"\d+(?:\.\d+)?", log)):
-            for other in NO_FIGURES if every else NO_FIGURES[at % len(NO_FIGURES) :][:1]:
+        for index, place in enumerate(re.finditer(r"\d+(?:\.\d+)?", log)):
+            for other in NO_FIGURES if every else NO_FIGURES[index % len(NO_FIGURES) :][:1]:
                 for figure in read(log[: place.start()] + other + log[place.end() :]).figures:
                     numbers = (figure.value * factor(figure.unit)[0], *figure.at.values())
                     assert all(map(math.isfinite, numbers)), (place, other[:9], figure)

@@ -33,8 +33,8 @@ def in_dockers_json(text: str) -> bytes:
 
 def _numbered(text: str, number: str) -> bytes:
     return "\n".join(
-        number.format(at) + line if line or at < text.count("\n") else line
-        for at, line in enumerate(text.split("\n"), 1)
+        number.format(place) + line if line or place < text.count("\n") else line
+        for place, line in enumerate(text.split("\n"), 1)
     ).encode()
 
 
