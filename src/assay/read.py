@@ -32,8 +32,7 @@ from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
 from assay.registry import EntryPoint, trouble
 from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
-from assay.telemetry.energy import GpuEnergy, gpu_energy
-from assay.telemetry.gpu_use import gpu_uses
+from assay.telemetry.gpu_use import GpuEnergy, gpu_energy, gpu_uses
 from assay.telemetry.recorded import FOLDERS, uncovered
 from assay.units import counted, human
 from assay.workloads import WORKLOADS

@@ -23,8 +23,7 @@ import made_a2d2
 from assay import api
 from assay.data.manifest import ChosenFrame, read_manifest
 from assay.errors import InputError
-from assay.suite.bounds import parse_range
-from assay.suite.job_template import TemplateFile, read_template
+from assay.suite.job_template import TemplateFile, parse_range, read_template
 from assay.workloads import PARAMS
 from assay_payloads.datasets.manifest import changed
 from assay_payloads.datasets.staging_cache import set_name

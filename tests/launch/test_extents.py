@@ -20,10 +20,10 @@ from assay.launch.local.launcher import LocalLauncher
 from assay.launch.slurm.commands import extent_of as refused_by_slurm
 from assay.records import Extent, Handle, Job, JobState, JobStatus, RankExit, Run, RunState, Task
 from assay.run.drive import CompletedSession, run_suite
-from assay.run.extents import extent_of, narrowed, within
 from assay.run.progress import Silence
 from assay.run.request import RunRequest
 from assay.run.stopping import StopRequest
+from assay.run.trial_state import extent_of, narrowed, within
 from assay.rundir import session as rundir
 from assay.rundir.session import Attempt
 from assay.workloads import PLACES

@@ -179,7 +179,7 @@ def test_the_energy_of_a_run_follows_from_a_prometheus_alone(tmp_path: Path, beg
     attempt = finished(tmp_path / "runs", begin, "n1", "n2")
     with serving(tmp_path / "prometheus", scraped(begin, LABELS["bare metal"])) as url:
         fetch_telemetry("demo", url, runs=tmp_path / "runs")
-    from assay.telemetry.energy import gpu_energy
+    from assay.telemetry.gpu_use import gpu_energy
 
     found = gpu_energy(attempt.path, RUN_S)
     assert found is not None

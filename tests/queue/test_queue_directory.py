@@ -12,9 +12,7 @@ from click.testing import CliRunner
 
 from assay.cli import assay
 from assay.errors import InputError
-from assay.queue import directory
-from assay.queue.directory import QueueDirectory
-from assay.queue.requests import QueueOutcome, QueueRequest, own_user_name
+from assay.queue import QueueDirectory, QueueOutcome, QueueRequest, own_user_name
 
 
 def add(queue: QueueDirectory, at: float, *, ended: bool) -> str:
@@ -27,7 +25,7 @@ def add(queue: QueueDirectory, at: float, *, ended: bool) -> str:
 def test_only_the_newest_ended_requests_are_kept_and_every_other_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "MOST_ENDED", 3)
+    monkeypatch.setattr("assay.queue.MOST_ENDED", 3)
     queue = QueueDirectory(tmp_path)
     waiting = add(queue, 0, ended=False)
     (queue.path / ".19700101T000000Z-00000000.removed").mkdir()  # its remover was killed

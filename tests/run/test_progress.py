@@ -24,8 +24,7 @@ from assay.records import (
     Shape,
 )
 from assay.run.concurrency import ConcurrentProgress
-from assay.run.last_figure import LastFigure, figure_of
-from assay.run.last_words import last_line, last_lines, own_cause
+from assay.run.last_words import LastFigure, figure_of, last_line, last_lines, own_cause
 from assay.run.time_limit import cpu_use
 from assay.rundir import session as rundir
 from assay.rundir.pace import Pace

@@ -13,7 +13,7 @@ import nvml_stand_in
 from assay import api
 from assay.report.contents.costs import costs
 from assay.telemetry import recorded
-from assay.telemetry.energy import gpu_energy
+from assay.telemetry.gpu_use import gpu_energy
 from command_line import assay as typed
 
 DURATION_S = 60.0

@@ -27,7 +27,7 @@ def command(suite: Path, only: tuple[str, ...], new: bool, failed: bool, runs_di
     if new and failed:
         raise click.UsageError("--failed repeats trials of an existing session; --new starts another one")
     from assay.questions.queue import enqueue
-    from assay.queue.requests import QueueRequest, own_user_name
+    from assay.queue import QueueRequest, own_user_name
 
     request = QueueRequest(str(suite.resolve()), own_user_name(), time.time(), only, failed=failed, new=new)
     click.echo(enqueue(request, runs=runs_dir).id)

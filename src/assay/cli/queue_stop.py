@@ -18,6 +18,6 @@ def command(name: str, runs_dir: Path) -> None:
     What it started is ended, as after Ctrl-C; the same suite resumes its session.
     """
     from assay.questions.queue import stop_queued
-    from assay.queue.requests import own_user_name
+    from assay.queue import own_user_name
 
     stop_queued(name, own_user_name(), runs=runs_dir)

@@ -196,12 +196,12 @@ def _failed(completed: CompletedSession) -> Iterator[str]:
 
 def _held(completed: CompletedSession) -> Iterator[str]:
     """What blocks the remaining trials, and how many each."""
-    from assay.run.extents import called, within
+    from assay.run.trial_state import trials_of_extent, within
 
     for run in completed.held:
         left = sum(within(run.extent, run.trial, trial) for trial in completed.left)
         number = "1 trial is" if left == 1 else f"{left} trials are"
-        yield f"{called(run.extent, run.trial)}: {number} not run, because {run.cause}"
+        yield f"{trials_of_extent(run.extent, run.trial)}: {number} not run, because {run.cause}"
     if completed.held:
         yield "Fix that and run the same command again: it resumes this session and keeps finished trials."
 

@@ -9,7 +9,7 @@ from assay.records import to_plain
 
 if TYPE_CHECKING:
     from assay.questions.queue import RunQueue
-    from assay.queue.requests import QueuedRun
+    from assay.queue import QueuedRun
 
 
 def document(queue: RunQueue) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def up_to_date(runs_dir: Path, suite: str | None, session: str | None = None) ->
     UnreadableError if the machine can't read runs in question now.
     """
     from assay import store
-    from assay.run.index_stamps import CANNOT_BE_READ, DAMAGED
+    from assay.run.index import CANNOT_BE_READ, DAMAGED
 
     def concerned(name: str) -> bool:
         return name == f"{suite}/{session}" if session else suite in (None, name.partition("/")[0])
@@ -146,7 +146,7 @@ def bring_up_to_date(
     """
     from assay import read, store
     from assay.errors import Problem
-    from assay.run.index_stamps import outdated
+    from assay.run.index import outdated
 
     warn_of_lost_files(runs_dir, concerned)
     changed = outdated(runs_dir, concerned, read.is_current)

@@ -67,7 +67,7 @@ def list_(
 
 
 def _listing(runs_dir: Path, only: Filter, limit: int, *, trials: bool) -> RunListing:
-    from assay.run.index_stamps import outdated
+    from assay.run.index import outdated
     from assay.store import indexed_sessions, listed_runs, listed_sets
 
     listed = listed_runs if trials else listed_sets

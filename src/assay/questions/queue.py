@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.questions.run import Outcome
-    from assay.queue.directory import QueueDirectory
-    from assay.queue.requests import QueuedRun, QueueRequest
+    from assay.queue import QueueDirectory, QueuedRun, QueueRequest
     from assay.records import Plan, Run
     from assay.run.progress import Progress, Tell
     from assay.run.request import RunRequest
@@ -133,7 +132,7 @@ def work_on(name: str, *, tell: Tell, runs: str | PathLike[str] | None = None) -
 
     tell  makes the receiver of its progress
     """
-    from assay.queue.requests import QueueOutcome
+    from assay.queue import QueueOutcome
 
     directory = _directory(runs)
     signal.signal(signal.SIGTERM, _interrupt)  # before the session handles it itself
@@ -268,7 +267,7 @@ def _run(directory: QueueDirectory, name: str, tell: Tell) -> tuple[Outcome, str
 
 def _is_over(directory: QueueDirectory, queued_run: QueuedRun) -> bool:
     """Whether a request that isn't running need not be started; its end is then recorded."""
-    from assay.queue.requests import QueueOutcome
+    from assay.queue import QueueOutcome
     from assay.rundir.session import Session
 
     if queued_run.stopping:
@@ -331,6 +330,6 @@ def _environment() -> dict[str, str]:
 
 
 def _directory(runs: str | PathLike[str] | None) -> QueueDirectory:
-    from assay.queue.directory import QueueDirectory
+    from assay.queue import QueueDirectory
 
     return QueueDirectory(runs_directory(runs))

@@ -11,7 +11,7 @@ from io import StringIO
 from typing import Any
 
 from assay.redact import known_secrets
-from assay.redact.arguments import Argument, arguments, is_shell_line, words_of
+from assay.redact.commands import Argument, arguments, is_shell_line, words_of
 from assay.redact.marks import MARK, Mark, plain
 from assay.redact.names import WORD, is_secret_name, is_setting
 from assay.redact.shapes import hidden, named_in

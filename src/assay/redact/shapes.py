@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from assay.redact.assignments import assigned
 from assay.redact.commands import in_commands
 from assay.redact.marks import Mark, Span, plain, replaced
+from assay.redact.names import assigned
 
 # What can't be next to a token: otherwise part of a digest, of base64, or of a longer word would match.
 _START, _END = r"(?<![A-Za-z0-9+/_-])", r"(?![A-Za-z0-9+/_-])"

@@ -15,14 +15,13 @@ from assay.launch.launcher import Launcher
 from assay.records import Plan, Result, Run, Trial
 from assay.run import duration, interim_looks
 from assay.run.concurrency import MOST_JOBS, Concurrency, ConcurrentProgress, run_stretch
-from assay.run.deferred_trials import DeferredTrials
 from assay.run.execute import Execution, begin, forget, take_over
 from assay.run.interim_looks import Limits, Look
 from assay.run.progress import Progress, Tell
 from assay.run.request import RunRequest, plan_of
 from assay.run.session_choice import held_session, left_unfinished
 from assay.run.stopping import StopRequest, stop_requests
-from assay.run.trial_state import TrialState, counts_as_lost, trial_state
+from assay.run.trial_state import DeferredTrials, TrialState, counts_as_lost, trial_state
 from assay.rundir import session as rundir
 from assay.rundir.session import Session
 from assay.suite import Systems

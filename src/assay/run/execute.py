@@ -36,10 +36,10 @@ from assay.records import (
     Trial,
 )
 from assay.run.chosen_frames import kept_inputs, with_frames
-from assay.run.extents import extent_of, narrowed, not_installed
 from assay.run.last_words import last_line, own_cause
 from assay.run.stopping import StopRequest
 from assay.run.time_limit import cpu_use
+from assay.run.trial_state import extent_of, narrowed, not_installed
 from assay.rundir.session import Attempt, Session
 from assay.telemetry import recorded
 from assay.telemetry.lines import STREAM

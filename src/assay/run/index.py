@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from assay import store
 from assay.errors import InputError, Problem, UnreadableError
 from assay.inputs import unreadable
 from assay.records import Reading, Result
-from assay.run.index_stamps import CANNOT_BE_READ, DAMAGED
 from assay.rundir import session as rundir
 
 T = TypeVar("T")
 _log = logging.getLogger("assay")
+CANNOT_BE_READ: Final = "can't be read: "
+"""Begins the cause of a run that could not be read completely."""
+
+DAMAGED: Final = "damaged"
+"""Suffix of the stamp of a run that could not be read completely: every index update reads it again."""
 
 
 def answered(root: Path, question: Callable[[], T]) -> T:
@@ -95,3 +100,30 @@ def _updated(root: Path, sessions: Collection[str] | None, *, rebuild: bool) -> 
     if unread:
         raise UnreadableError(unread)
     return tuple(dict.fromkeys(problems))
+
+
+def outdated(
+    root: Path, concerned: Callable[[str], bool], is_current: Callable[[str], bool] = lambda _reader: True
+) -> list[str]:
+    """IDs of runs that the index lacks, has in an old state, or still has although they are gone.
+
+    concerned   whether a session matters, by `suite/session`
+    is_current  whether a reader (`read.read_by`) is unchanged; by default, its version does not matter
+    """
+    from assay import store
+
+    kept = [session for session in store.indexed_sessions(root) if concerned(session)]
+    indexed = store.known(root, kept).items()
+    known = {run: stamp for run, stamp in indexed if stamp}  # a run without a stamp has no directory
+    there: dict[str, str] = {}
+    for session in rundir.sessions(root, concerned):
+        name = session.id
+        there |= {f"{name}/{trial}": f"{stamp}-" for trial, stamp in session.stamps().items()}
+    is_unchanged = cache(is_current)
+    return sorted(
+        run
+        for run in known.keys() | there.keys()
+        if run not in there
+        or not known.get(run, "").startswith(there[run])
+        or not ((reader := known[run].removeprefix(there[run])) == DAMAGED or is_unchanged(reader))
+    )

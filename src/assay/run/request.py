@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from assay import launch, plan, suite
-from assay.errors import InputError
-from assay.records import Plan
-from assay.run import interim_looks, misfits
+from assay.errors import InputError, OptionsError, Problem
+from assay.launch.check import Looker
+from assay.launch.job_spec import values
+from assay.launch.launcher import Launcher
+from assay.plan import job_of
+from assay.records import Plan, Trial
+from assay.run import interim_looks
+from assay.run.chosen_frames import with_frames
 from assay.run.concurrency import Concurrency
 from assay.run.interim_looks import Limits
 from assay.rundir.files import StepOf
-from assay.suite import Suite, Systems, document
-from assay.suite.document import Document
-from assay.suite.findings import unknown
+from assay.suite import Suite, System, Systems, document
+from assay.suite.document import Document, Key
+from assay.suite.findings import in_order, unknown
 from assay.workloads import PARAMS
 
 
@@ -66,7 +72,7 @@ def plan_of(request: RunRequest) -> PlannedRun:
     """What would run, and where. Raises InputError with everything that can't run as written."""
     what, where = _suite_of(request)
     planned = interim_looks.planned(what, where, only=request.only, limits=request.until)
-    misfits.check(planned, what, where, alike=request.together is not None)
+    check_jobs(planned, what, where, alike=request.together is not None)
     return PlannedRun(request, what, where, planned)
 
 
@@ -132,3 +138,61 @@ def _parsed(source: Document, systems: Document) -> tuple[Suite, Systems]:
         launcher_models=launch.SYSTEM_MODELS,
         metrics=plan.metrics_of(),
     )
+
+
+def check_jobs(planned: Plan, suite: Suite, systems: Systems, *, alike: bool) -> None:
+    """Make and render every job.
+
+    alike  the systems differ in their nodes only, so that one of thousands represents all
+
+    Raises InputError with every problem: for an option of a system with that option's line, otherwise with
+    the line of the benchmark.
+    """
+    trials = {(t.benchmark, t.shape) if alike else t.digest: t for t in planned.trials}
+    problems: dict[Problem, None] = {}
+    for name in planned.systems:
+        own = [trial for trial in trials.values() if trial.system == name]
+        problems |= dict.fromkeys(_of_system(systems.by_name[name], own, suite, systems))
+    if problems:
+        raise InputError(in_order(problems, suite.source.file, systems.source.file))
+
+
+def _of_system(system: System, trials: list[Trial], suite: Suite, systems: Systems) -> Iterator[Problem]:
+    paths = {benchmark.name: benchmark.path for benchmark in suite.benchmarks}
+    try:
+        launcher = launch.make(system.launcher, system.options, spool=Path(os.devnull))
+    except OptionsError as error:
+        yield from _located(error, system, systems)
+        return
+    for trial in trials:
+        try:
+            _send(launcher, trial, system)
+        except OptionsError as error:
+            yield from _located(error, system, systems)
+        except InputError as error:
+            yield from _of_benchmark(error, paths[trial.benchmark], trial, suite)
+
+
+def _send(launcher: Launcher, trial: Trial, system: System) -> None:
+    """Everything except sending: render the job, check what it names, look up the values of its secrets."""
+    job = with_frames(job_of(trial, "check"))
+    launcher.render(job)
+    if isinstance(launcher, Looker):
+        launcher.look(job)
+    values(job, getattr(system.options, "env", {}))
+
+
+def _of_benchmark(error: InputError, path: tuple[Key, ...], trial: Trial, suite: Suite) -> Iterator[Problem]:
+    """Its problems with the lines of the parameters, or with the benchmark's if no parameter is named."""
+    for problem in error.problems:
+        if problem.where in trial.params:
+            yield Problem(suite.where(*path, "params", problem.where), f"{problem.where}: {problem.what}")
+        else:
+            yield Problem(suite.where(*path), str(problem) if problem.where else problem.what)
+
+
+def _located(error: OptionsError, system: System, systems: Systems) -> Iterator[Problem]:
+    """Its problems with the lines of the options."""
+    for problem in error.problems:
+        where = systems.where(system.name, problem.where)
+        yield Problem(where, f"{system.name}.{problem.where}: {problem.what}")

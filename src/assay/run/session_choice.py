@@ -12,11 +12,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from assay import read
-from assay.errors import InputError
-from assay.records import Plan, Trial, from_json
+from assay import read, shell
+from assay.errors import HostError, InputError
+from assay.records import Plan, Scalar, Trial, from_json
 from assay.redact import redacted_json, redacted_yaml
-from assay.run.gitstate import git_state
 from assay.run.request import PlannedRun, RunRequest
 from assay.run.trial_state import TrialState, trial_state, was_hindered
 from assay.rundir import session as rundir
@@ -186,3 +185,30 @@ def _inputs(run: PlannedRun) -> dict[str, str]:
 
 def _redacted(document: Document) -> str:
     return (redacted_json if document.file.endswith(".json") else redacted_yaml)(document.text)
+
+
+def git_state(directory: Path) -> dict[str, Scalar]:
+    """`commit`, `branch` (if a branch is checked out), and `dirty`; empty without a repository or git.
+
+    dirty  tracked files differ from the commit
+    """
+    try:
+        status = shell.run(
+            ["git", "-C", str(directory), "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
+            timeout_s=10,
+            env={"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+        )
+    except HostError:  # no git, or a repository that is too slow: the suite's copy is stored anyway
+        return {}
+    if not status.ok:
+        return {}
+    state: dict[str, Scalar] = {"dirty": False}
+    for line in status.stdout.splitlines():
+        match line.split(" "):
+            case ["#", "branch.oid", commit]:
+                state["commit"] = commit
+            case ["#", "branch.head", branch] if branch != "(detached)":
+                state["branch"] = branch
+            case [mark, *_] if mark != "#":
+                state["dirty"] = True
+    return state

@@ -12,7 +12,6 @@ from ruamel.yaml import YAML
 
 from assay import redact
 from assay.errors import Problem
-from assay.suite.bounds import Range, parse_range, plain_number
 from assay.suite.document import Document, Key
 from assay.suite.findings import shown, suggestion, unknown
 from assay.suite.job_template import (
@@ -21,8 +20,11 @@ from assay.suite.job_template import (
     JobTemplate,
     LabelEntry,
     LimitEntry,
+    Range,
     bounds_of,
     composed,
+    parse_range,
+    plain_number,
 )
 
 

@@ -25,8 +25,7 @@ from assay.intake.pushed import (
 )
 from assay.questions.push import announce_push, complete_push, receive_push
 from assay.questions.queue import enqueue, queue, stop_queued, suite_in
-from assay.queue.directory import QueueDirectory
-from assay.queue.requests import QueueRequest
+from assay.queue import QueueDirectory, QueueRequest
 from assay.web.access import AccessRules, Audit
 from assay.web.acting import AnyRequest, act, entitled
 from assay.web.queue_pages import suites_of

@@ -19,7 +19,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ASGIApp, Message, Receive, Send
 
 from assay.errors import AssayError, BusyError, InputError
-from assay.queue.directory import NAME as QUEUE
+from assay.queue import NAME as QUEUE
 from assay.version import __version__
 from assay.web import (
     acting_api,

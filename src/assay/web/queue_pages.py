@@ -25,8 +25,7 @@ from assay.questions.queue import (
     suite_in,
     suites_in,
 )
-from assay.queue.directory import QueueDirectory, last_output
-from assay.queue.requests import QueueRequest
+from assay.queue import QueueDirectory, QueueRequest, last_output
 from assay.units import human_seconds
 from assay.web.access import ASKING, AccessRules, Audit, Identity
 from assay.web.acting import AnyRequest, act, entitled, form_of

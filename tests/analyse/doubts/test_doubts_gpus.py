@@ -14,8 +14,7 @@ from assay.analyse.doubts import Case, Side, of
 from assay.analyse.points.groups import group
 from assay.records import Doubt, Estimate, GpuUse, Provenance, Result, Shape
 from assay.telemetry import recorded
-from assay.telemetry.energy import gpu_energy
-from assay.telemetry.gpu_use import gpu_uses
+from assay.telemetry.gpu_use import gpu_energy, gpu_uses
 from stated_runs import metrics, result
 
 GPU = GpuUse(0, 0, 59.0, utilization=0.97, power_w=610.0, clock_hz=1.7e9, slowed_s=0.0, capped_s=30.0)

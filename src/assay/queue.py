@@ -18,19 +18,21 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from assay.durable import append, is_locked, locked, make_directory, sync, write_atomic, writing
 from assay.errors import BusyError, InputError
 from assay.inputs import read_whole
-from assay.queue.requests import QueuedRun, QueueOutcome, QueueRequest, State
 from assay.records import from_json, to_json
 
 NAME = ".queue"
@@ -39,6 +41,8 @@ MOST_ENDED = 500  # kept, the newest; the runs themselves and the record of acti
 LOCK_WAIT_S = 5.0  # a look at a lock holds it for an instant
 _REMOVED = ".removed"
 _ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+State = Literal["waiting", "running", "interrupted", "stopped", "ended"]
+SCHEMA = 1
 
 
 class QueueDirectory:
@@ -168,3 +172,76 @@ def _outcome(place: Path) -> QueueOutcome | None:
 
 def _text(path: Path) -> str:
     return path.read_text() if path.is_file() else ""
+
+
+def own_user_name() -> str:
+    """Who runs this process; the user ID, as text, where it has no name, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # OSError since Python 3.13
+        return str(os.getuid())
+
+
+@dataclass(frozen=True)
+class QueueRequest:
+    """What is to run, as kept in `request.json`.
+
+    file         absolute path of a suite, or of a template of jobs on labelled data
+    by           who asked for it
+    created_at   seconds since the epoch
+    failed       repeat the failed trials of the newest session of an equal plan
+    new          start a new session even if one is unfinished
+    max_repeats  with `decided`: maximum number of blocks
+    template     whether the file is a template; then the rest are the choices
+    labels       label → range or values
+    params       parameter that the template lets people set → its value
+    """
+
+    file: str
+    by: str
+    created_at: float
+    systems: tuple[str, ...] = ()
+    failed: bool = False
+    new: bool = False
+    decided: bool = False
+    max_repeats: int | None = None
+    template: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    system: str | None = None
+    shape: str | None = None
+    limit: int | None = None
+    seed: int | None = None
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True)
+class QueueOutcome:
+    """How a request ended, as kept in `outcome.json`.
+
+    answer  as `assay run` answers: good, worse, undecided, left; stopped; or error, with the reason in words
+    """
+
+    answer: Literal["good", "worse", "undecided", "left", "done", "stopped", "error"]
+    words: str
+    ended_at: float
+
+
+@dataclass(frozen=True)
+class QueuedRun:
+    """A request and what became of it.
+
+    id       its name in the queue; names sort by age
+    state    waiting; running; interrupted: its process was killed and it will be resumed; stopped; ended
+    session  `suite/session` once it is known; "" before
+    starts   seconds since the epoch of each start of its process: more than one if it was killed
+    stopping whether somebody asked it to stop
+    """
+
+    id: str
+    request: QueueRequest
+    state: State
+    session: str = ""
+    starts: tuple[float, ...] = ()
+    stopping: bool = False
+    outcome: QueueOutcome | None = None
