@@ -26,7 +26,7 @@ from paired import in_turn, ratio, wall_s
 from assay import api
 from assay.data.catalog import FIXED
 from assay.data.manifest import write_manifest
-from assay_payloads.datasets.stored_png import HEADER_BYTES
+from assay_payloads.datasets.label_images import HEADER_BYTES
 
 HEIGHT, WIDTH = 1208, 1920  # of A2D2
 FRAMES, MILLION_ROWS, PAIRS, STAGED = 48, 10.0, 10, 200
@@ -81,7 +81,7 @@ def counting(labels: list[bytes], pairs: int) -> None:
     """Frames per second on one core."""
     from PIL import Image
 
-    from assay_payloads.datasets import stored_png
+    from assay_payloads.datasets import label_images
     from assay_payloads.datasets.label_images import counts, keep_freed_memory
 
     keep_freed_memory()  # as each worker of a scan does
@@ -93,11 +93,11 @@ def counting(labels: list[bytes], pairs: int) -> None:
         return len(labels) / (time.process_time() - begin)
 
     def without_isal() -> float:
-        fast, stored_png.isal_zlib = stored_png.isal_zlib, None
+        fast, label_images.isal_zlib = label_images.isal_zlib, None
         try:
             return ours()
         finally:
-            stored_png.isal_zlib = fast
+            label_images.isal_zlib = fast
 
     def pillow() -> float:
         begin = time.process_time()

@@ -134,7 +134,7 @@ def prepared(directory: Path, count: int) -> None:
 
     from assay.data.manifest import ChosenFrame, made, write_manifest
     from assay.data.validation import ValidationAbout
-    from assay_payloads.datasets.validated_chunk import ValidatedChunk, ValidatedFrame
+    from assay_payloads.datasets.chunks import ValidatedChunk, ValidatedFrame
 
     (directory / "v" / "chunks").mkdir(parents=True)
     frames = [ChosenFrame(LABEL.format(n), IMAGE.format(n), 1, 1) for n in range(count)]
@@ -161,7 +161,7 @@ def add_up(directory: Path) -> None:
     """Add up what is there; print the largest memory of this process, in bytes."""
     from assay.data.validated_frames import reduced
     from assay.data.validation import opened, read_about
-    from assay_payloads.datasets.manifest_chunks import ManifestChunks
+    from assay_payloads.datasets.chunks import ManifestChunks
 
     chunks = ManifestChunks(directory / "m.jsonl", 64)
     with opened(directory / "v", read_about(directory / "v")) as found:

@@ -20,8 +20,8 @@ from assay.data.classes import Classes
 from assay.data.filters import condition
 from assay.data.manifest import ChosenFrame, made, read_manifest, write_manifest
 from assay.errors import InputError
+from assay_payloads.datasets.chunks import ManifestChunks
 from assay_payloads.datasets.manifest import ManifestError
-from assay_payloads.datasets.manifest_chunks import ManifestChunks
 from command_line import assay as typed
 
 NAMES = ("Car", "Bicycle", "Pedestrian", "RD normal street")

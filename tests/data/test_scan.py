@@ -27,7 +27,7 @@ from assay import api
 from assay.data.catalog import Rows, writing
 from assay.data.classes import CITYSCAPES, Classes, class_list
 from assay.errors import HostError, InputError
-from assay_payloads.datasets import stored_png
+from assay_payloads.datasets import label_images
 from assay_payloads.datasets.label_images import LabelImageError, counts
 from assay_payloads.datasets.places import place
 from command_line import assay as typed
@@ -375,7 +375,7 @@ def test_counts_are_the_same_without_isal(monkeypatch: pytest.MonkeyPatch) -> No
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG")
     found = counts(file.getvalue())
-    monkeypatch.setattr(stored_png, "isal_zlib", None)
+    monkeypatch.setattr(label_images, "isal_zlib", None)
     assert counts(file.getvalue()) == found
 
 

@@ -20,7 +20,7 @@ import made_frames
 from assay import api
 from assay.errors import HostError, InputError
 from assay_payloads.datasets import staging, staging_cache
-from assay_payloads.datasets.read_through import ReadThrough
+from assay_payloads.datasets.frame_files import ReadThrough
 from command_line import assay as typed
 
 SIZE = 10_000

@@ -12,8 +12,8 @@ import pytest
 from assay import api
 from assay.data.manifest import write_manifest
 from assay.errors import InputError
+from assay_payloads.datasets.frame_files import ReadThrough
 from assay_payloads.datasets.manifest import ChosenFrame, made, parsed
-from assay_payloads.datasets.read_through import ReadThrough
 from command_line import assay as typed
 
 

@@ -124,9 +124,9 @@ def test_of_another_users_file_o_direct_is_believed_and_the_result_says_so(on_di
     require("o-direct", source.direct is not None, "no O_DIRECT here")
     os.seteuid(65534)
     try:
-        told = disk.page_cache.tells(source.fd), disk.really_direct(source, MIB), disk.way(source)
+        told = disk.shows_cached(source.fd), disk.really_direct(source, MIB), disk.way(source)
         with pytest.raises(PermissionError, match="only the file's owner"):
-            disk.page_cache.held(source.fd, [0], MIB)
+            disk.count_cached(source.fd, [0], MIB)
     finally:
         os.seteuid(0)
     assert told == (False, True, "passed by O_DIRECT, not checked: another user's file")
@@ -211,7 +211,6 @@ def test_a_disk_is_read_by_one_rank() -> None:
     assert {Path(file.name).name for file in task.files} == {
         "__init__.py",
         "disk.py",
-        "page_cache.py",
         "rank.py",
         "service_level.py",
     }

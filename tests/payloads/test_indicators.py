@@ -14,7 +14,7 @@ import pytest
 from assay.workloads import WORKLOADS
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.micro import indicator_cases, indicators
-from assay_payloads.micro.indicator_frameworks import framework
+from assay_payloads.micro.indicator_cases import framework
 
 SMALL = {
     "matrix-size": 16,

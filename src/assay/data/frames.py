@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from assay.data.classes import Classes
 from assay_payloads.datasets.label_images import (
+    HEADER_BYTES,
     MOST_BYTES,
     MOST_PIXELS,
     SIGNATURE,
@@ -17,7 +18,6 @@ from assay_payloads.datasets.label_images import (
     header_of,
 )
 from assay_payloads.datasets.places import AbsentError, DataPlace, StoredFile
-from assay_payloads.datasets.stored_png import HEADER_BYTES
 
 Files = Mapping[str, StoredFile]  # of a place, by their names
 LARGEST_JSON_BYTES: Final = 1 << 20

@@ -18,8 +18,7 @@ from assay.data.validation import (
     ValidationDirectory,
 )
 from assay.errors import InputError
-from assay_payloads.datasets.manifest_chunks import ManifestChunks
-from assay_payloads.datasets.validated_chunk import ValidatedChunk
+from assay_payloads.datasets.chunks import ManifestChunks, ValidatedChunk
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

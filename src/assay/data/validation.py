@@ -21,7 +21,7 @@ from typing import Any, Final
 from assay.durable import locked, make_directory, write_atomic
 from assay.errors import InputError
 from assay.inputs import open_plain, read_json, reading
-from assay_payloads.datasets.validated_chunk import LARGEST_BYTES, ChunkError, ValidatedChunk, parsed
+from assay_payloads.datasets.chunks import LARGEST_BYTES, ChunkError, ValidatedChunk, parsed_chunk
 
 ABOUT, CHUNKS, FRAMES, RESULT = "validation.json", "chunks", "frames.parquet", "result.json"
 _NUMBER: Final = re.compile(r"\d{7,}\.json")
@@ -194,7 +194,7 @@ class ValidationDirectory:
     def accepted(self, value: Any) -> ValidatedChunk | None:
         """The chunk in plain data that others made, if it is one of this validation."""
         try:
-            chunk = parsed(value, len(self.about.names))
+            chunk = parsed_chunk(value, len(self.about.names))
         except ChunkError:
             return None
         first = chunk.chunk * self.about.chunk_frames

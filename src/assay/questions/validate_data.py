@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.data.validation import Validation, ValidationAbout, ValidationDirectory, ValidationProgress
+    from assay_payloads.datasets.chunks import ManifestChunks
     from assay_payloads.datasets.manifest import ChosenFrame
-    from assay_payloads.datasets.manifest_chunks import ManifestChunks
     from assay_payloads.training.validator import Setup
 
 CHUNK_FRAMES, BATCH_SIZE = 64, 4
@@ -83,9 +83,9 @@ def manifest_chunks(path: Path, chunk_frames: int) -> ManifestChunks:
     """The frames of a manifest in chunks. Raises InputError if it is damaged, empty, or of another layout."""
     from assay.errors import Problem
     from assay.inputs import unreadable
+    from assay_payloads.datasets.chunks import ManifestChunks
     from assay_payloads.datasets.frame_files import WITH_PIXELS, without_pixels
     from assay_payloads.datasets.manifest import ManifestError
-    from assay_payloads.datasets.manifest_chunks import ManifestChunks
 
     if chunk_frames < 1:
         raise InputError(f"chunks of {chunk_frames} frames: expected at least 1")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from assay_payloads.datasets.manifest import ChosenFrame, file_of
-from assay_payloads.datasets.places import DataPlace
-from assay_payloads.datasets.read_through import ReadThrough
+from assay_payloads.datasets.places import DataPlace, place
+from assay_payloads.datasets.staged_files import blocks_of, part_of
 from assay_payloads.datasets.tar_end import wrong_end
 
 WITH_PIXELS = ("a2d2", "cityscapes", "webdataset")  # whose labels are images with a class per pixel
@@ -107,3 +109,43 @@ def _shard(file: IO[bytes]) -> _Shard:
             return _Shard(members, wrong_end(file, opened.offset))
     except tarfile.TarError as error:  # what is whole before it is read all the same
         return _Shard(members, f"is not a whole tar file: {error}")
+
+
+@dataclass(frozen=True)
+class ReadThrough:
+    """A directory near, and the place of what it doesn't have yet (places.py); None: it has everything.
+
+    Several processes may read the same file at the same time: one copies it, the others wait.
+    """
+
+    near: Path
+    source: str | None = None
+
+    def __call__(self, path: Path) -> Path:
+        """The path of a file in the directory near, once the file is there. Raises OSError, PlaceError.
+
+        A file keeps its time of change, by which a later staging knows whether it is still the same.
+        """
+        if self.source is not None and not path.exists():
+            self._keep(path, path.relative_to(self.near).as_posix(), place(self.source))
+        return path
+
+    def _keep(self, path: Path, name: str, source: DataPlace) -> None:
+        state, part = source.status(name), part_of(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("ab") as file:  # not truncated before it is locked
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists():  # another process kept it meanwhile, under this name or the new one
+                if not _is_at(file.fileno(), path):
+                    part.unlink(missing_ok=True)
+                return
+            file.truncate(0)
+            for block in blocks_of(source, name, state):
+                file.write(block)
+            file.flush()
+            os.utime(file.fileno(), ns=(state.changed_ns, state.changed_ns))
+            part.rename(path)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    return os.path.samestat(os.fstat(descriptor), path.stat())

@@ -6,7 +6,7 @@
 Each file is copied under another name, read back, compared by SHA-256, and renamed. A journal says what is
 there; after a kill, only the rest is copied. A file that has changed since at its source is copied again.
 With `--cache`, the directory holds several sets of frames (staging_cache.py). With `--through`, no frames
-are copied: it is prepared for readers that keep each file when they first read it (read_through.py).
+are copied: it is prepared for readers that keep each file when they first read it (`ReadThrough`).
 """
 
 from __future__ import annotations

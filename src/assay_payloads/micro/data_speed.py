@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where the package lies
-from assay_payloads.micro import disk, page_cache
+from assay_payloads.micro import disk
 
 MARK = ":::ASSAY-PROBE "
 ROUNDS, ROUND_S = 10, 0.5
@@ -98,8 +98,8 @@ class ReadThreads:
         source = disk.given(path)
         try:
             if not self.direct:
-                page_cache.let_go(source.fd)
-                self.cached += page_cache.held(source.fd, [start], min(BLOCK, source.size - start))
+                disk.ask_to_drop(source.fd)
+                self.cached += disk.count_cached(source.fd, [start], min(BLOCK, source.size - start))
             fd = source.fd if source.direct is None or not self.direct else source.direct
             for place in range(start, min(start + PIECE, source.size), BLOCK):
                 got = os.preadv(fd, [buffer], place)

@@ -16,6 +16,7 @@ its name is removed before the first byte is written, so that nothing is left ho
 from __future__ import annotations
 
 import argparse
+import ctypes
 import errno
 import itertools
 import mmap
@@ -26,13 +27,13 @@ import stat
 import struct
 import tempfile
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.measuring.service_level import percentile
-from assay_payloads.micro import page_cache
 
 ALIGNED = 4096  # bytes: no drive has larger sectors, and O_DIRECT needs whole ones
 PATTERN_BYTES = 2**20  # larger than any file system's compression unit
@@ -41,6 +42,9 @@ FEWEST_BEYOND = 10  # reads slower than a percentile; with fewer it is omitted
 FEWEST_READS = 2 * FEWEST_BEYOND  # so that there is a median
 MOST_PLACES = 2**20  # read at random
 SAMPLED = 64  # blocks checked in the page cache
+PATIENCE_S, AGAIN_S = 1.0, 0.05
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def written(rank: Rank, directory: str, size: int) -> Source:
         while rest:
             rest = rest[os.write(fd, rest) :]
     os.fsync(fd)
-    page_cache.let_go(fd)
+    ask_to_drop(fd)
     return Source(fd, direct, size, own=True, where=directory)
 
 
@@ -117,10 +121,10 @@ def really_direct(source: Source, block: int) -> bool:
     """
     if source.direct is None:
         return False
-    tells_cached = page_cache.tells(source.fd)
+    tells_cached = shows_cached(source.fd)
     places = not_held(source, block) if tells_cached else sampled(source, block)
     if not places:
-        page_cache.let_go(source.fd)
+        ask_to_drop(source.fd)
         places = not_held(source, block)
     buffer = mmap.mmap(-1, block)
     try:
@@ -130,21 +134,19 @@ def really_direct(source: Source, block: int) -> bool:
         if error.errno != errno.EINVAL:
             raise
         return False
-    return not tells_cached or (bool(places) and page_cache.held(source.fd, places, block) == 0)
+    return not tells_cached or (bool(places) and count_cached(source.fd, places, block) == 0)
 
 
 def way(source: Source) -> str:
     """How the page cache is bypassed, as a fact of the result."""
     if source.direct is None:
         return "dropped before reading"
-    return "passed by O_DIRECT" + (
-        "" if page_cache.tells(source.fd) else ", not checked: another user's file"
-    )
+    return "passed by O_DIRECT" + ("" if shows_cached(source.fd) else ", not checked: another user's file")
 
 
 def not_held(source: Source, block: int) -> list[int]:
     """Sampled offsets that are not in the page cache."""
-    return [place for place in sampled(source, block) if not page_cache.held(source.fd, [place], block)]
+    return [place for place in sampled(source, block) if not count_cached(source.fd, [place], block)]
 
 
 def sampled(source: Source, block: int) -> list[int]:
@@ -159,7 +161,7 @@ def emptied(rank: Rank, source: Source, block: int) -> None:
     if source.direct is not None:
         return
     places = sampled(source, block)
-    left = page_cache.emptied(source.fd, places, block)
+    left = drop_cached(source.fd, places, block)
     if left:
         rank.fail(
             f"{source.where} is on {file_system(source.where)}, which reads through the page cache, and that "
@@ -272,6 +274,58 @@ def main() -> None:
     except OSError as error:
         rank.fail(f"{options.directory or options.file}: {error.strerror or error}")
     rank.leave()
+
+
+# The page cache: what is read from it comes from memory. Linux only, standard library only.
+
+
+def ask_to_drop(fd: int) -> None:
+    """Ask the kernel to drop a file from its cache; unwritten pages and pages mapped by others stay."""
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def shows_cached(fd: int) -> bool:
+    """Whether the kernel tells this user what it caches of a file: only its owner, or who may write to it."""
+    if os.geteuid() in {0, os.fstat(fd).st_uid}:
+        return True
+    return os.access(f"/proc/self/fd/{fd}", os.W_OK, effective_ids=True)
+
+
+def count_cached(fd: int, places: Iterable[int], length: int) -> int:
+    """At how many of these places (bytes from the start, whole pages) the cache holds any of `length` bytes.
+
+    Raises PermissionError if this user may not know: then the kernel says that everything is cached.
+    Source: mincore(2).
+    """
+    if not shows_cached(fd):
+        raise PermissionError("only the file's owner may see what the page cache holds of it")
+    return sum(_holds(fd, place, length) for place in places)
+
+
+def drop_cached(fd: int, places: Iterable[int], length: int) -> int:
+    """Make the kernel drop a file from its cache; like `held`, returns what it still keeps.
+
+    Repeated for a while: pages that another CPU has just used or written stay the first time.
+    """
+    until = time.monotonic() + PATIENCE_S
+    places = [*places]
+    while True:
+        ask_to_drop(fd)
+        kept = count_cached(fd, places, length)
+        if not kept or time.monotonic() > until:
+            return kept
+        time.sleep(AGAIN_S)
+
+
+def _holds(fd: int, place: int, length: int) -> bool:
+    pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
+    with mmap.mmap(fd, length, access=mmap.ACCESS_COPY, offset=place) as mapped:
+        first = ctypes.c_char.from_buffer(mapped)
+        failed = _libc.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(length), pages)
+        del first  # a mapping that is still referenced can't be closed
+    if failed:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return any(page & 1 for page in pages)
 
 
 if __name__ == "__main__":

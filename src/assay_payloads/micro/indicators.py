@@ -16,8 +16,16 @@ import time
 from statistics import median
 
 from assay_payloads.measuring.rank import Rank
-from assay_payloads.micro.indicator_cases import TOLERANCES, IndicatorCase, Step, cases, error_of
-from assay_payloads.micro.indicator_frameworks import MODULES, IndicatorFramework, framework
+from assay_payloads.micro.indicator_cases import (
+    MODULES,
+    TOLERANCES,
+    IndicatorCase,
+    IndicatorFramework,
+    Step,
+    cases,
+    error_of,
+    framework,
+)
 
 INDICATORS = ("matmul", "conv1d", "conv2d", "attention", "embedding", "optimizer", "data", "import")
 ROUNDS = 5

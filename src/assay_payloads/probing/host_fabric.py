@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from assay_payloads.keeping.file_tree import FileTree
-from assay_payloads.probing.host_tools import ToolOutput
 
 DEVICES, VERBS = "/sys/class/infiniband", "/dev/infiniband"
 PEER_MEMORY = ("nvidia_peermem", "nv_peer_mem")
+ToolOutput = Callable[..., "str | None"]  # like `Tools.output_of`, which tests replace
+
+TOOL_PATIENCE_S = 10.0  # without a subnet manager, `sminfo` waits forever
 
 
 def fabric(tree: FileTree, output_of: ToolOutput) -> Iterator[tuple[str, Any]]:
@@ -50,3 +53,30 @@ def verbs(tree: FileTree) -> Iterator[tuple[str, Any]]:
             yield "verbs.refused", f"{VERBS}/{name}: {error.strerror}"
     yield "verbs.opened", opened
     yield "verbs.connection_manager", tree.has(f"{VERBS}/rdma_cm")
+
+
+class Tools:
+    """Runs programs, and records failures."""
+
+    def __init__(self) -> None:
+        self.refused: list[str] = []
+
+    def output_of(self, *argv: str, fine: tuple[int, ...] = (0,)) -> str | None:
+        """A program's output; None if it is not installed, or failed, which `refused` then records.
+
+        fine  exit codes that don't mean failure
+        """
+        try:
+            done = subprocess.run(
+                argv, capture_output=True, text=True, errors="replace", timeout=TOOL_PATIENCE_S, check=False
+            )
+        except (FileNotFoundError, PermissionError, NotADirectoryError):
+            return None
+        except subprocess.TimeoutExpired:
+            self.refused.append(f"{' '.join(argv)}: no answer within {TOOL_PATIENCE_S:g} s")
+            return None
+        if done.returncode not in fine:
+            why = " ".join((done.stderr.strip() or done.stdout.strip()).split())[:200]
+            self.refused.append(f"{' '.join(argv)}: exit code {done.returncode}: {why}")
+            return None
+        return done.stdout

@@ -18,18 +18,17 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-if __name__ == "__main__":  # otherwise the importer has found the package
-    sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where it lies
-from assay_payloads.keeping.file_tree import FileTree
+from assay_payloads.keeping import cgroups
+from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 from assay_payloads.probing.node_gpus import amd_facts, gpus_on_bus, nvml_facts
 from assay_payloads.probing.node_hardware import machine, memory, networks, processor
-from assay_payloads.probing.node_process import container, limits
 from assay_payloads.probing.node_software import environment
 from assay_payloads.probing.remembered import ANSWERS
 
@@ -109,6 +108,51 @@ def main(python: str) -> None:
         sys.stdout.write(line)
         sys.stdout.flush()
     os._exit(0)
+
+
+def limits(tree: FileTree) -> Iterator[tuple[str, Any]]:
+    """Cores, memory, files, and locked memory that this process may use."""
+    yield "cpu.allowed", len(os.sched_getaffinity(0))
+    status = keyed_lines(tree.text("/proc/self/status"))
+    yield "cpu.allowed_list", status.get("Cpus_allowed_list")
+    yield "cpu.quota", cgroups.cores(tree)
+    yield "memory.limit_bytes", cgroups.memory_bytes(tree)
+    yield "cgroup.version", cgroups.version(tree)
+    for name, limit in (
+        ("nofile{}", resource.RLIMIT_NOFILE),
+        ("memlock{}_bytes", resource.RLIMIT_MEMLOCK),
+        ("stack{}_bytes", resource.RLIMIT_STACK),
+    ):
+        soft, hard = ("unlimited" if n == resource.RLIM_INFINITY else n for n in resource.getrlimit(limit))
+        yield f"limits.{name.format('')}", soft
+        yield f"limits.{name.format('_hard')}", hard
+
+
+def container(tree: FileTree) -> Iterator[tuple[str, Any]]:
+    """Signs of a container around this process, and the file systems it works on."""
+    groups = tree.text("/proc/self/cgroup") or ""
+    signs = {
+        "docker": tree.has("/.dockerenv") or "docker" in groups,
+        "podman": tree.has("/run/.containerenv") or "libpod" in groups,
+        "kubernetes": "KUBERNETES_SERVICE_HOST" in os.environ or "kubepods" in groups,
+        "apptainer": "APPTAINER_NAME" in os.environ or "SINGULARITY_NAME" in os.environ,
+        "lxc": "lxc" in groups,
+    }
+    kinds = {name for name, present in signs.items() if present} | {tree.text("/run/systemd/container") or ""}
+    yield "container", ",".join(sorted(kinds - {""}))
+    here = os.getcwd()  # noqa: PTH109
+    mounts = {}
+    for line in tree.lines("/proc/self/mountinfo"):
+        fields, _, tail = line.partition(" - ")
+        mounts[fields.split(" ")[4]] = tail.split(" ")[0]
+    around = [place for place in mounts if (here + "/").startswith(place.rstrip("/") + "/")]
+    yield "disk.filesystem", mounts[max(around, key=len)] if around else None
+    space = os.statvfs(here)
+    yield "disk.free_bytes", space.f_bavail * space.f_frsize
+
+
+if __name__ == "__main__":  # otherwise the importer has found the package
+    sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where it lies
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Pre-training of BERT-large: masked words and next sentences, as in MLPerf since round 0.7.
 
-    python -m assay_payloads.training.bert --layers 2 --width 64 --heads 4 --feedforward 128 --length 32 \\
+    python -m assay_payloads.training.bert --layers 2 --width 64 --heads 4 --feedforward 128 --length 32 \
         --masked 5 --steps 4
-    torchrun --nproc-per-node 8 -m assay_payloads.training.bert --mode real --data /data/bert \\
+    torchrun --nproc-per-node 8 -m assay_payloads.training.bert --mode real --data /data/bert \
         --weights ckpt-28252.pt --precision bf16
 
 The model is transformers' BertForPreTraining (Devlin et al. 2019), the optimizer is LAMB (You et al. 2020).
@@ -12,8 +12,10 @@ masked_text.py describes the data, which is in the directories training/ and eva
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +24,11 @@ from transformers import BertConfig, BertForPreTraining
 
 from assay_payloads.datasets.masked_text import NEXT, NO_WORD, Batch, MaskedTextShards, collate, masked_words
 from assay_payloads.training.benchmark import TrainingBenchmark
-from assay_payloads.training.lamb import EPSILON, LAMB
 from assay_payloads.training.training import arguments, train
 
 NOT_DECAYED = ("bias", "LayerNorm.weight")
 SIZES = ("vocabulary_size", "width", "layers", "heads", "feedforward", "length")
+EPSILON = 1e-6
 
 
 class PretrainingModel(nn.Module):
@@ -240,6 +242,49 @@ def main() -> None:
     if options.width % options.heads:
         parser.error(f"--width {options.width} must be a multiple of --heads {options.heads}")
     train(BertTraining, options)
+
+
+class LAMB(torch.optim.Optimizer):
+    """Adam, with each tensor's step scaled to the tensor's norm times the learning rate.
+
+    Groups whose weights don't decay (biases, normalizations) take Adam's step, as in MLPerf's
+    reference. All tensors of a group are updated together, without waiting.
+
+    Source: You et al. 2020, "Large Batch Optimization for Deep Learning", algorithm 2.
+    """
+
+    def __init__(self, groups: Iterable[dict[str, Any]], betas: tuple[float, float]) -> None:
+        super().__init__(groups, {"lr": 0.0, "betas": betas, "taken": 0})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        """Take one step with the current gradients."""
+        for group in self.param_groups:
+            group["taken"] += 1
+            weights = group["params"]
+            steps = self._adam_steps(group)
+            if group["weight_decay"]:
+                torch._foreach_add_(steps, weights, alpha=group["weight_decay"])
+                ours, theirs = (torch.stack(torch._foreach_norm(tensors)) for tensors in (weights, steps))
+                ratios = torch.where((ours > 0) & (theirs > 0), ours / theirs, 1.0)
+                torch._foreach_mul_(steps, list(ratios.unbind()))
+            torch._foreach_add_(weights, steps, alpha=-group["lr"])
+
+    def _adam_steps(self, group: dict[str, Any]) -> Sequence[Tensor]:
+        weights, (first, second) = group["params"], group["betas"]
+        for weight in weights:
+            if not self.state[weight]:
+                self.state[weight] |= {"mean": torch.zeros_like(weight), "square": torch.zeros_like(weight)}
+        gradients = [weight.grad for weight in weights]
+        means, squares = ([self.state[weight][name] for weight in weights] for name in ("mean", "square"))
+        torch._foreach_lerp_(means, gradients, 1 - first)
+        torch._foreach_mul_(squares, second)
+        torch._foreach_addcmul_(squares, gradients, gradients, 1 - second)
+        spread = torch._foreach_sqrt(torch._foreach_div(squares, 1 - second ** group["taken"]))
+        torch._foreach_add_(spread, EPSILON)
+        steps: Sequence[Tensor] = torch._foreach_div(means, 1 - first ** group["taken"])
+        torch._foreach_div_(steps, spread)
+        return steps
 
 
 if __name__ == "__main__":

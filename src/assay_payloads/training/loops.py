@@ -6,17 +6,20 @@ import math
 import statistics
 from collections.abc import Callable
 from itertools import count, islice
+from typing import Any
 
 import torch
 
 from assay_payloads.datasets.feed import MicroBatch, clear_caches, samples_in, stored_bytes
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.benchmark import TrainingBenchmark
-from assay_payloads.training.operators import SKIPPED, Profile
 from assay_payloads.training.step import Stepper
 
 # Runs this many steps; returns seconds on the slowest rank, samples as counted for throughput, more figures.
 Window = Callable[[int], tuple[float, float, dict[str, float]]]
+TRACE = "trace.json.gz"  # Chrome's trace format: open it with chrome://tracing or ui.perfetto.dev
+SKIPPED = 2  # steps before profiling: starting the profiler takes time in the first ones
+LISTED = 10
 
 
 class DivergedError(Exception):
@@ -137,3 +140,44 @@ def check_data(benchmark: TrainingBenchmark) -> None:
             f"{samples} samples in {options.data} are {batches} batches for each rank, fewer than its "
             f"{options.workers} workers; use --workers {batches}"
         )
+
+
+class Profile:
+    """Profiles this many steps of rank 0, once; nothing on the other ranks or for 0 steps."""
+
+    def __init__(self, rank: Rank, steps: int) -> None:
+        self.rank, self.steps = rank, steps
+        self._profiler: torch.profiler.profile | None = None
+        if rank.rank == 0 and steps:
+            kinds = [torch.profiler.ProfilerActivity.CPU]
+            if rank.device.type == "cuda":
+                kinds.append(torch.profiler.ProfilerActivity.CUDA)
+            self._profiler = torch.profiler.profile(
+                activities=kinds,
+                schedule=torch.profiler.schedule(wait=0, warmup=SKIPPED, active=steps, repeat=1),
+                on_trace_ready=self._write,
+            )
+            self._profiler.start()
+
+    def step(self) -> None:
+        """Count a step; after the last profiled one, write the figures."""
+        if self._profiler is not None:
+            self._profiler.step()
+
+    def end(self) -> None:
+        """Stop profiling, and write what is not written yet."""
+        if self._profiler is not None:
+            self._profiler.stop()
+            self._profiler = None
+
+    def _write(self, profiler: Any) -> None:
+        """The trace, and each operator's own seconds per step; on a GPU, those of its kernels."""
+        profiler.export_chrome_trace(TRACE)
+        self.rank.log("trace", TRACE)
+        own = "self_device_time_total" if self.rank.device.type == "cuda" else "self_cpu_time_total"
+        operators = [event for event in profiler.key_averages() if event.key.startswith("aten::")]
+        operators.sort(key=lambda event: getattr(event, own), reverse=True)
+        for event in operators[:LISTED]:
+            seconds = getattr(event, own) / 1e6 / self.steps
+            if seconds > 0:
+                self.rank.log("operator_time", seconds, unit="s", labels={"operator": event.key})

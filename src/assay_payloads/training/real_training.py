@@ -11,8 +11,7 @@ from assay_payloads.datasets.feed import MicroBatch, clear_caches
 from assay_payloads.measuring.rank import END, START
 from assay_payloads.training.benchmark import TrainingBenchmark
 from assay_payloads.training.checkpoint import Checkpoint
-from assay_payloads.training.loops import DivergedError, check_data, log_size, mean_losses
-from assay_payloads.training.operators import Profile
+from assay_payloads.training.loops import DivergedError, Profile, check_data, log_size, mean_losses
 from assay_payloads.training.step import Stepper
 
 

@@ -34,10 +34,15 @@ from torch.utils.data import Dataset
 from torchvision.transforms.functional import InterpolationMode, pil_to_tensor, resize
 
 from assay_payloads.datasets.feed import UnreadableSampleError
-from assay_payloads.datasets.frame_files import CITYSCAPES, WITH_PIXELS, FrameFiles, without_pixels
+from assay_payloads.datasets.frame_files import (
+    CITYSCAPES,
+    WITH_PIXELS,
+    FrameFiles,
+    ReadThrough,
+    without_pixels,
+)
 from assay_payloads.datasets.manifest import Manifest, ManifestError, changed, parsed
 from assay_payloads.datasets.places import PlaceError
-from assay_payloads.datasets.read_through import ReadThrough
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.benchmark import TrainingBenchmark
 from assay_payloads.training.training import arguments, train

@@ -17,12 +17,17 @@ from pathlib import Path
 
 import torch
 
+from assay_payloads.datasets.chunks import (
+    LARGEST_BYTES,
+    ChunkError,
+    ManifestChunks,
+    ValidatedChunk,
+    parsed_chunk,
+)
 from assay_payloads.datasets.feed import UnreadableSampleError
 from assay_payloads.datasets.frame_files import WITH_PIXELS, without_pixels
 from assay_payloads.datasets.manifest import ManifestError
-from assay_payloads.datasets.manifest_chunks import ManifestChunks
 from assay_payloads.datasets.places import PlaceError
-from assay_payloads.datasets.validated_chunk import LARGEST_BYTES, ChunkError, ValidatedChunk, parsed
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.validator import CheckpointError, Setup, Validator, setup
 
@@ -31,7 +36,7 @@ def kept(path: Path, setup: Setup, number: int) -> ValidatedChunk | None:
     """The chunk of a file; None if it isn't there, is damaged, or is another one."""
     try:
         with path.open("rb") as file:
-            chunk = parsed(json.loads(file.read(LARGEST_BYTES)), len(setup.names))
+            chunk = parsed_chunk(json.loads(file.read(LARGEST_BYTES)), len(setup.names))
     except (OSError, ValueError, RecursionError, ChunkError):
         return None
     return chunk if (chunk.key, chunk.chunk) == (setup.key, number) else None

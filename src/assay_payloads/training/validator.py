@@ -28,12 +28,16 @@ import numpy as np
 import torch
 from torch import nn
 
+from assay_payloads.datasets.chunks import (
+    LARGEST_BYTES,
+    ManifestChunks,
+    ValidatedChunk,
+    ValidatedFrame,
+)
 from assay_payloads.datasets.feed import UNREADABLE, UnreadableSampleError
 from assay_payloads.datasets.frame_files import FrameFiles
 from assay_payloads.datasets.manifest import ChosenFrame
-from assay_payloads.datasets.manifest_chunks import ManifestChunks
 from assay_payloads.datasets.places import AbsentError, PlaceError, is_remote, place
-from assay_payloads.datasets.validated_chunk import LARGEST_BYTES, ValidatedChunk, ValidatedFrame
 from assay_payloads.training.segmentation import (
     ARCHITECTURES,
     OTHER,

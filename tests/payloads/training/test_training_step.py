@@ -207,7 +207,7 @@ def test_a_profile_keeps_a_trace_and_names_the_longest_operators(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    torch, operators = payload("torch"), payload("assay_payloads.training.operators")
+    torch, operators = payload("torch"), payload("assay_payloads.training.loops")
     monkeypatch.chdir(tmp_path)
     large, steps = torch.randn(1200, 1200), 2  # a product takes far longer than a wait for a CPU
     profile = operators.Profile(rank, steps)
