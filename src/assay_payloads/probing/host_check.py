@@ -16,12 +16,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from assay_payloads.keeping.file_tree import FileTree, keyed_lines
-from assay_payloads.probing.host_fabric import ToolOutput
-
 sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where the package lies
+from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 from assay_payloads.probing import host_fabric, host_pci
-from assay_payloads.probing.host_fabric import Tools
+from assay_payloads.probing.host_fabric import ToolOutput, Tools
 from assay_payloads.probing.probe import MARK, VERSION, gather, plain
 
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")

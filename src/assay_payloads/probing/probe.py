@@ -25,6 +25,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+if __name__ == "__main__":  # otherwise the importer has found the package
+    sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where it lies
 from assay_payloads.keeping import cgroups
 from assay_payloads.keeping.file_tree import FileTree, keyed_lines
 from assay_payloads.probing.node_gpus import amd_facts, gpus_on_bus, nvml_facts
@@ -149,10 +151,6 @@ def container(tree: FileTree) -> Iterator[tuple[str, Any]]:
     yield "disk.filesystem", mounts[max(around, key=len)] if around else None
     space = os.statvfs(here)
     yield "disk.free_bytes", space.f_bavail * space.f_frsize
-
-
-if __name__ == "__main__":  # otherwise the importer has found the package
-    sys.path.insert(0, os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - where it lies
 
 
 if __name__ == "__main__":
