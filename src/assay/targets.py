@@ -41,7 +41,7 @@ class QualityTarget:
             return math.inf
         return 1.0 if self.value <= 1 else 100.0
 
-    def of(self, by_metric: Mapping[str, tuple[float, int]]) -> tuple[float, int] | None:
+    def value_in(self, by_metric: Mapping[str, tuple[float, int]]) -> tuple[float, int] | None:
         """The value of this target's metric; if the log has only one metric, that one."""
         if self.metric not in by_metric and len(by_metric) == 1 and not self.metric:
             return next(iter(by_metric.values()))

@@ -274,7 +274,7 @@ def _reached(
 
 def _missed(target: QualityTarget, final: Mapping[str, tuple[float, int]]) -> str:
     """Why an evaluation doesn't meet a target; "" if it does."""
-    evaluation = target.of(final)
+    evaluation = target.value_in(final)
     if evaluation is None:
         return f"no evaluation of {target} before run_stop"
     value, line = evaluation

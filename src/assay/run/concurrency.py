@@ -111,7 +111,7 @@ class ConcurrentProgress:
 
     def __init__(self, progress: Progress) -> None:
         self._progress, self._lock = progress, threading.Lock()
-        self._said: set[str] = set()
+        self._noted: set[str] = set()
 
     def trial_began(self, trial: Trial, attempt: int, *, adopted: bool) -> None:
         """Passed on unchanged."""
@@ -137,8 +137,8 @@ class ConcurrentProgress:
         """Shown once; of messages about each system (`SYSTEM: words`), the first."""
         what = message.rpartition(": ")[2]
         with self._lock:
-            if what not in self._said:
-                self._said.add(what)
+            if what not in self._noted:
+                self._noted.add(what)
                 self._progress.noted(message)
 
     def close(self) -> None:

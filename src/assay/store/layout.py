@@ -232,7 +232,7 @@ def _shared(path: Path, stamp: FileStamp) -> Iterator[DuckDBPyConnection]:
 
 
 def _close_opened() -> None:
-    """What somebody still reads, or was inherited, is left to them."""
+    """Close what is open, except what a thread still reads and what a parent process opened."""
     for index in _opened.values():
         if index.users == 0 and index.pid == os.getpid():
             _detach(index.database)

@@ -105,7 +105,7 @@ def _rows(name: str, node: NodeTelemetry, path: Path) -> str:
 
 
 def _whole(name: str, header: TelemetryHeader) -> str:
-    """A condition: the words are a whole sample, to its last one."""
+    """SQL: whether the words `w` of a line are a complete sample, including the end mark."""
     word_count = len(getattr(header, name)) + (3 if name == "node" else 4)
     index = " AND TRY_CAST(w[3] AS UINTEGER) IS NOT NULL" if name == "gpu" else ""
     return f"(len(w) = {word_count} AND w[{word_count}] = '.' AND {_number('w[2]')} IS NOT NULL{index})"

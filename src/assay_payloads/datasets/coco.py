@@ -157,11 +157,11 @@ class CocoImages(Dataset):
     def __len__(self) -> int:
         return len(self.coco.ids)
 
-    def where(self, index: int) -> Path:
+    def location(self, index: int) -> Path:
         return self.coco.file(self.coco.ids[index])
 
     def stored_bytes(self, index: int) -> int:
-        return self.where(index).stat().st_size
+        return self.location(index).stat().st_size
 
 
 def load_weights(trunk: nn.Module, path: Path) -> None:

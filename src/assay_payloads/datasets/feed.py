@@ -127,7 +127,7 @@ class SeededDataset(Dataset):
         try:
             return self.data[index]
         except UNREADABLE as error:
-            where = self.data.where(index) if hasattr(self.data, "where") else f"sample {index}"
+            where = self.data.location(index) if hasattr(self.data, "location") else f"sample {index}"
             raise UnreadableSampleError(f"{where} can't be read: {type(error).__name__}: {error}") from error
 
 

@@ -59,7 +59,7 @@ def image_set(rank: Rank, directory: Path, image_size: int, *, training: bool) -
 class Folder(ImageFolder):
     """One directory per class, named after it."""
 
-    def where(self, index: int) -> str:
+    def location(self, index: int) -> str:
         """The image's file."""
         return str(self.samples[index][0])
 
@@ -100,7 +100,7 @@ class TarShards(Dataset):
         data = os.pread(_opened(self.shards[stored.shard]), stored.size, stored.begin)
         return self.transform(Image.open(io.BytesIO(data)).convert("RGB")), stored.label
 
-    def where(self, index: int) -> str:
+    def location(self, index: int) -> str:
         """The image's shard and key."""
         return f"{self.shards[self.stored[index].shard]}: {self.stored[index].key}"
 

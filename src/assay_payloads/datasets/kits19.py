@@ -80,7 +80,7 @@ class Cases:
         name = self.names[index]
         return self.directory / f"{name}_x.npy", self.directory / f"{name}_y.npy"
 
-    def where(self, index: int) -> str:
+    def location(self, index: int) -> str:
         """The files of a case, for messages."""
         return str(self.paths(index)[0])
 
@@ -132,7 +132,7 @@ class Patches(Cases):
         for index in range(len(self)):
             if min(self.shape(index)) < size:
                 raise UnreadableSampleError(
-                    f"{self.where(index)} is smaller than a patch: {self.shape(index)} voxels, and "
+                    f"{self.location(index)} is smaller than a patch: {self.shape(index)} voxels, and "
                     f"--patch-size is {size}; preprocessing pads to 128"
                 )
 

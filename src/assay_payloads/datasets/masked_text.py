@@ -87,7 +87,7 @@ class MaskedTextShards(Dataset[Batch]):
         file = int(np.searchsorted(self.ends, index, side="right"))
         return self.paths[file], index - (int(self.ends[file - 1]) if file else 0)
 
-    def where(self, index: int) -> str:
+    def location(self, index: int) -> str:
         """File and row."""
         path, row = self._place(index)
         return f"{path}: sample {row}"

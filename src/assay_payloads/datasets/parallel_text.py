@@ -139,7 +139,7 @@ class TrainingPairs(Dataset[Pair]):
         source, target = (self.vocabulary.encode(side, line, strict=True) for side in sides)
         return source, target
 
-    def where(self, index: int) -> str:
+    def location(self, index: int) -> str:
         """File and line of the source."""
         return f"{self.source.path}:{self.kept[index] + 1}"
 

@@ -55,7 +55,7 @@ class RememberedAnswers:
     def ask(self, python: str) -> Callable[[], Facts]:
         """The facts of `software`, from memory if nothing has changed since.
 
-        The interpreter is asked now, the facts are read when the result is called. That raises what
+        The interpreter starts at once; the returned function waits for its facts, and raises what
         `interpreter.ask` raises.
         """
         question = _question(python, os.environ) if self._ends else ""

@@ -109,7 +109,7 @@ class Colors:
         return self._classes[(red << 16) + (green << 8) + blue]
 
     def shown(self) -> torch.Tensor:
-        """The first color of each class (uint8, 256 × 3); black for none."""
+        """The first color of each class (uint8, 256 × 3); black if it has none."""
         shades = torch.zeros((256, 3), dtype=torch.uint8)
         for number in range(len(self.names)):
             colors = (self._classes == number).nonzero().flatten()
@@ -180,7 +180,7 @@ class Frames(Dataset):  # type: ignore[misc]
     def __len__(self) -> int:
         return len(self.labels)
 
-    def where(self, index: int) -> Path:
+    def location(self, index: int) -> Path:
         """The path of the image: …/label/…_label_… becomes …/camera/…_camera_…"""
         if self.images is not None:
             return self.images[index]
@@ -190,11 +190,11 @@ class Frames(Dataset):  # type: ignore[misc]
 
     def stored_bytes(self, index: int) -> int:
         """Size of image and label."""
-        paths = self.where(index), self.labels[index]
+        paths = self.location(index), self.labels[index]
         return sum(map(self.files.size, paths))
 
     def __getitem__(self, index: int) -> Batch:
-        image, label = (pixels(path, self.files) for path in (self.where(index), self.labels[index]))
+        image, label = (pixels(path, self.files) for path in (self.location(index), self.labels[index]))
         if image.shape != label.shape:
             sizes = [f"{part.shape[2]} × {part.shape[1]}" for part in (label, image)]
             raise UnreadableSampleError(

@@ -304,7 +304,7 @@ def _frame(index: int, table: torch.Tensor, unknown: int, entropy: float) -> Val
 
 @lru_cache(maxsize=1)
 def validator(setup: Setup) -> Validator:
-    """The one of this process."""
+    """The validator of this process, made at the first call."""
     return Validator(setup)
 
 

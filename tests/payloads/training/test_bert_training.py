@@ -203,7 +203,7 @@ def test_an_epoch_mixes_few_files_at_a_time(
     order = [7 * index % 75 for index in range(75)]
     arranged = data.arranged(order, 5)
     assert sorted(arranged) == list(range(75))
-    files = [data.where(index).split("part_")[1][0] for index in arranged]
+    files = [data.location(index).split("part_")[1][0] for index in arranged]
     changes = [first for first in range(1, 75) if files[first] not in files[:first]]
     assert len({*files[: changes[1]]}) == 2
     assert not {*files[: changes[1]]} & {*files[changes[1] :]}

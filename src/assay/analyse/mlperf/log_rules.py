@@ -185,7 +185,7 @@ def _initialisation(run: TrainingRun, seen: LogOutline, round_: str | None) -> R
 def _target(run: TrainingRun, seen: LogOutline, target: QualityTarget) -> RuleCheck:
     """The last evaluation before run_stop is the one that a run may stop on."""
     name = f"target {target}"
-    last = target.of(seen.evaluations)
+    last = target.value_in(seen.evaluations)
     if last is None:
         logged = ", ".join(metric or "a number without a name" for metric in seen.evaluations) or "none"
         return RuleCheck(name, "fail", f"no such evaluation before run_stop; logged: {logged}", run.file)

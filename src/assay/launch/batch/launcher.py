@@ -44,7 +44,7 @@ class BatchLauncher(ABC, Generic[System]):
         self.directory = Path(system.directory) if system.directory else directory.absolute()
         self.jobs = spool.Spool(self.directory)
         self.queue = queue
-        self._asked: dict[int, QueueAnswer] = {}
+        self._answers: dict[int, QueueAnswer] = {}
         self._followed: set[int] = set()  # jobs that were followed to their end
 
     @abstractmethod
@@ -155,7 +155,7 @@ class BatchLauncher(ABC, Generic[System]):
     def _status(self, handle: Handle, job: SharedJobDirectory) -> JobStatus:
         if (refused := job.refused()) is not None:
             return refused
-        answer, settled = self._asked.get(_number(handle)), _number(handle) in self._followed
+        answer, settled = self._answers.get(_number(handle)), _number(handle) in self._followed
         if answer is None or (not settled and time.monotonic() - answer.queried_at > ASK_EVERY_S):
             answer = self._ask(handle)
         return self._standing(job, answer)
@@ -172,7 +172,7 @@ class BatchLauncher(ABC, Generic[System]):
         if job.ended() is None:
             self._end(handle)
             self._wait_for_end(handle, job, KILL_WAIT_S)
-        answer = self._asked.get(_number(handle))
+        answer = self._answers.get(_number(handle))
         if job.ended() is None and answer is not None and answer.goes_on:
             called = self.queue.called
             why = answer.silent or f"{called} says {answer.job.state if answer.job else 'nothing'}"
@@ -246,14 +246,14 @@ class BatchLauncher(ABC, Generic[System]):
     def _end_rest(self, handle: Handle) -> None:
         """End a job that was requeued, or whose keepers are gone while it supposedly runs."""
         self._followed.add(_number(handle))
-        answer = self._asked.get(_number(handle))
+        answer = self._answers.get(_number(handle))
         if (answer is not None and answer.requeued) or self._kept(handle.token).overdue():
             self._end(handle)
 
     def _ask(self, handle: Handle) -> QueueAnswer:
         number = _number(handle)
         begun = self._kept(handle.token).taken_by() is not None
-        before = self._asked.get(number)
+        before = self._answers.get(number)
         suspended_at = None if before is None else before.suspended_at
         try:
             job = self.queue.ask(number, handle.token)
@@ -263,7 +263,7 @@ class BatchLauncher(ABC, Generic[System]):
             now = time.monotonic()
             suspended = job is not None and job.suspended
             answer = QueueAnswer(now, begun, job, suspended_at=now if suspended else suspended_at)
-        self._asked[number] = answer
+        self._answers[number] = answer
         return answer
 
     def _standing(self, job: SharedJobDirectory, answer: QueueAnswer) -> JobStatus:

@@ -38,7 +38,10 @@ def no_answer(called: str, command: CompletedCommand) -> QueueSilentError:
 
 
 def refusal(command: CompletedCommand, extent_of: Callable[[str], Extent]) -> PlatformError | JobRefusedError:
-    """The error for a job that this command refused; `extent_of` its words: which others it would."""
+    """The error for a job that this command refused.
+
+    extent_of  from what the command printed to the jobs that it would refuse for the same reason
+    """
     message, extent = f"{command.argv[0]} refused the job: {command.words}", extent_of(command.words)
     return PlatformError(message) if extent is Extent.PLATFORM else JobRefusedError(message, extent)
 

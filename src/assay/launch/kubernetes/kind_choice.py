@@ -25,11 +25,11 @@ class KindChoices:
 
     def __init__(self, setting: str) -> None:
         self.setting = setting
-        self._asked: dict[Shape, tuple[JobKind, str]] = {}
+        self._choices: dict[Shape, tuple[JobKind, str]] = {}
 
     def kind(self, shape: Shape) -> JobKind:
         """The kind that a job of this shape is sent as."""
-        return (self._asked.get(shape) or choose(self.setting, shape))[0]
+        return (self._choices.get(shape) or choose(self.setting, shape))[0]
 
     def ask(self, shape: Shape, cluster: Cluster) -> str:
         """Let the cluster decide, for `auto`. Returns its choice and the reason, once for each answer.
@@ -37,9 +37,9 @@ class KindChoices:
         If the cluster does not say what it offers, or says that it offers nothing, the kinds that every
         cluster offers are assumed; its refusals then carry its own words. Raises ApiUnreachableError.
         """
-        if shape in self._asked:
+        if shape in self._choices:
             return ""
-        known_reasons = [why for _, why in self._asked.values()]
+        known_reasons = [why for _, why in self._choices.values()]
         try:
             kind, why = choose(self.setting, shape, CreatableKinds(cluster))
         except ApiUnreachableError:
@@ -47,15 +47,15 @@ class KindChoices:
         except (ApiError, InputError) as error:
             kind, why = choose(self.setting, shape)
             why = f"{why} (assumed: {error})"
-        self._asked[shape] = kind, why
+        self._choices[shape] = kind, why
         return "" if why in known_reasons else self._words(why)
 
     def comment(self, shape: Shape) -> str:
         """The comment above a manifest whose kind was chosen; "" if the kind was requested."""
         if self.setting != "auto":
             return ""
-        if shape in self._asked:
-            return f"# {self._words(self._asked[shape][1])}\n"
+        if shape in self._choices:
+            return f"# {self._words(self._choices[shape][1])}\n"
         choice = self._words(choose(self.setting, shape)[1])
         return f"# {choice} (assumed: what every cluster offers; this one was not queried)\n"
 

@@ -36,10 +36,10 @@ class Listener:
         self.trouble = self.waits_for = ""
         self.heard_at = time.monotonic()
         self._joiner = Joiner({name: size for name, size in kept.items() if _is_output(name)})
-        self._end_said = b""
+        self._end_bytes = b""
         self._pause_s, self._again_at = FIRST_PAUSE_S, 0.0
         self._process: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (ssh's own words, until closed)
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (until closed)
         self._connect()
 
     @property
@@ -85,15 +85,15 @@ class Listener:
         if self._process is not None:
             self._process.kill()
             self._drop()
-        self._said.close()
+        self._stderr.close()
 
     def _connect(self) -> None:
         self._reader = FrameReader()
-        self._said.seek(0)
-        self._said.truncate()
+        self._stderr.seek(0)
+        self._stderr.truncate()
         argv = self.connection.program("follow", self.directory, json.dumps(self._joiner.taken))
         self._process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, start_new_session=True
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, start_new_session=True
         )
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
@@ -110,7 +110,7 @@ class Listener:
         if frame.stream == f"started-{self.node}":
             self.started, self.waits_for = True, ""
         elif frame.stream == f"ended-{self.node}":
-            self._end_said = self._end_said[: frame.offset] + frame.data
+            self._end_bytes = self._end_bytes[: frame.offset] + frame.data
         elif _is_output(frame.stream):
             new = self._joiner.join(frame)
             return Output(frame.stream, new) if new else None
@@ -123,13 +123,13 @@ class Listener:
             self._joiner.gaps.clear()
             return
         self.over = True
-        self.ended = json.loads(self._end_said) if self._end_said else None
+        self.ended = json.loads(self._end_bytes) if self._end_bytes else None
 
     def _broke(self) -> None:
         """Record why, and try again later."""
         self._drop()
-        self._said.seek(0)
-        stderr = self._said.read().decode(errors="replace")
+        self._stderr.seek(0)
+        stderr = self._stderr.read().decode(errors="replace")
         self.trouble = unreachable(self.connection.host, stderr)
         self._again_at = time.monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
