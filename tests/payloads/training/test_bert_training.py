@@ -183,7 +183,7 @@ def test_samples_of_all_files_below_a_directory_are_found_in_order(masked_text: 
     make_wikipedia(tmp_path, train=40)
     data = masked_text.MaskedTextShards(tmp_path / "training", LENGTH, MASKED, ROWS)
     assert (len(data), data.ends.tolist()) == (40, [30, 40]), "deeper/part_00001 comes first"
-    assert data.where(30).endswith("part_00000.hdf5: sample 0")
+    assert data.location(30).endswith("part_00000.hdf5: sample 0")
     sizes = [path.stat().st_size for path in data.paths]
     assert sum(map(data.stored_bytes, range(40))) == pytest.approx(sum(sizes), abs=40)
     batch = masked_text.collate([data[index] for index in range(40)])

@@ -162,9 +162,9 @@ def test_shards_hold_what_the_directories_hold_and_a_damaged_one_is_named(
     make_shards(tmp_path / "shards", tmp_path)
     folder, shards = (benchmark_of(f"--data={path}").eval_set for path in (tmp_path, tmp_path / "shards"))
     assert len(shards) == len(folder) == 3
-    alike = {shards.where(i).rpartition(" ")[2]: i for i in range(3)}
+    alike = {shards.location(i).rpartition(" ")[2]: i for i in range(3)}
     for i in range(3):
-        path = Path(folder.where(i))
+        path = Path(folder.location(i))
         image, label = shards[alike[f"{path.parent.name}-{path.stem}"]]
         assert image.equal(folder[i][0])
         assert label == folder[i][1]

@@ -142,8 +142,8 @@ def test_frames_that_cannot_be_trained_on_are_named(tmp_path: Path) -> None:
     Image.new("RGB", (48, 32), made_a2d2.SKY).save(labels[1])
     with pytest.raises(unreadable, match=rf"{labels[1].name} has 48 × 32 pixels, but its image 96 × 64"):
         data[1]
-    data.where(2).unlink()
-    with pytest.raises(unreadable, match=rf"{data.where(2).name} can't be read: FileNotFoundError"):
+    data.location(2).unlink()
+    with pytest.raises(unreadable, match=rf"{data.location(2).name} can't be read: FileNotFoundError"):
         data[2]
     labels[3].write_bytes(labels[3].read_bytes()[:200])
     with pytest.raises(unreadable, match=rf"{labels[3].name} can't be read"):
