@@ -3,7 +3,8 @@
     python tools/try_wheel.py
 
 The wheel and its requirements are installed into an empty environment. In an empty directory, `assay` then
-writes and plans a starter suite, runs a small suite, and writes a page. The last line states the size.
+writes and plans a starter suite, runs a small suite, and writes a page; it uses what `examples/plugin` adds,
+which is installed as well. The last line states the size.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def main() -> None:
         subprocess.run([builder / "python", "-m", "build", "--outdir", DIST, ROOT], check=True)
         subprocess.run([builder / "twine", "check", "--strict", *DIST.iterdir()], check=True)
         [wheel] = DIST.glob("*.whl")
-        programs = environment(scratch / "user", wheel)
+        plugin = shutil.copytree(ROOT / "examples" / "plugin", scratch / "plugin")
+        programs = environment(scratch / "user", wheel, plugin)
         work = scratch / "work"
         work.mkdir()
         (work / "suite.yaml").write_text(SUITE)
@@ -57,6 +59,8 @@ def main() -> None:
             "init starter",
             "plan starter/suite.yaml",
             "run suite.yaml --report page.html",
+            "run ../plugin/suite.yaml",
+            "spread primes",  # of a plug-in, as is the workload before
         ):
             print(f"$ assay {words}", flush=True)
             subprocess.run([programs / "assay", *words.split()], cwd=work, env=outside, check=True)
