@@ -17,7 +17,7 @@ from assay.readers import payload_log
 from assay.records import ConfusionMatrix, Reading, Result
 from assay.report.charts import charts
 from assay.report.contents.contents import gather
-from assay.report.sentences.confusion import most_confused as told
+from assay.report.sentences.run_details import most_confused as told
 
 CLASSES = ("sky", "street", "car", "bicycle")
 COUNTS = ((90, 10, 0, 0), (1, 190, 9, 0), (0, 5, 15, 0), (0, 0, 0, 0))

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from assay.cli import assay
 from assay.records import NodeCounts, Result
-from assay.report.sentences.nodes import describe_nodes
+from assay.report.sentences.run_details import describe_nodes
 from assay.workloads import PLACES
 from stated_runs import result
 

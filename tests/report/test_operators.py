@@ -11,8 +11,7 @@ import made_results
 from assay.readers.training import OPERATOR_TIME
 from assay.records import Measurement, Metric, Result, Run
 from assay.report.contents.contents import Contents, gather
-from assay.report.tables import tables
-from assay.report.terminal import operators
+from assay.report.tables import operator_tables, tables
 from assay.report.terminal import runs as run_terminal
 
 TIMES = {"here": {"aten::mm": 0.004, "aten::copy_": 0.02}, "there": {"aten::mm": 0.03, "aten::add": 0.001}}
@@ -40,7 +39,7 @@ def contents() -> Contents:
 
 def test_the_report_has_a_table_of_operators_a_column_a_side_the_longest_first() -> None:
     made = contents()
-    [table] = operators.tables(made.summaries, tuple(made.sides))
+    [table] = operator_tables(made.summaries, tuple(made.sides))
     assert table.columns == ("", "here", "there")
     assert [body.title for body in table.bodies] == [
         "resnet50 on 1 worker (ms)",
@@ -58,7 +57,7 @@ def test_the_report_has_a_table_of_operators_a_column_a_side_the_longest_first()
 def test_where_nothing_was_profiled_there_is_no_table() -> None:
     plan, results = made_results.quickstart(benchmarks=("resnet50",))
     made = gather(made_results.by_system(results), made_results.metrics, plan=plan)
-    assert operators.tables(made.summaries, tuple(made.sides)) == []
+    assert operator_tables(made.summaries, tuple(made.sides)) == []
     assert list(run_terminal.operators((s.point, s.estimate.value) for s in made.summaries)) == []
 
 

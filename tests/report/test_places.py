@@ -8,7 +8,7 @@ import made_results
 from assay.analyse.comparison.compare import hold_against
 from assay.analyse.points.groups import group, nodes_used
 from assay.records import Result
-from assay.report.sentences import places as place_words
+from assay.report.sentences.run_details import describe_placement, placement_lines
 
 
 def side(system: str, *nodes: str) -> list[Result]:
@@ -59,16 +59,13 @@ def test_sides_that_are_each_placed_alike_are_compared_whatever_their_nodes() ->
 
 
 def test_the_node_of_each_rank_is_shown() -> None:
-    lines = [*place_words.lines(side("here", TWO, ONE, TWO))]
+    lines = [*placement_lines(side("here", TWO, ONE, TWO))]
     shape = str(side("here", TWO)[0].run.trial.shape)
     assert lines == [
         f"  {shape} ran 2 times with rank 0 on node1, rank 1 on node2",
         f"  {shape} ran once with ranks 0 to 1 on node1",
     ]
-    assert (
-        place_words.describe_placement(("a", "", "b"))
-        == "rank 0 on a, rank 1 on an unknown node, rank 2 on b"
-    )
+    assert describe_placement(("a", "", "b")) == "rank 0 on a, rank 1 on an unknown node, rank 2 on b"
 
 
 def test_a_rank_whose_node_is_unknown_makes_no_number_of_nodes() -> None:

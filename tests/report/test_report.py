@@ -36,13 +36,13 @@ from assay.records import (
     Shape,
 )
 from assay.report import charts, figures, markdown
+from assay.report.charts.runs import over_time
 from assay.report.charts.scaling import scaling
-from assay.report.charts.series import over_time
 from assay.report.contents.answers import answers
 from assay.report.contents.contents import Contents, Recipe, ReportedFact, gather
 from assay.report.page import document, page
 from assay.report.sentences import sentences
-from assay.report.sentences.lead import about, lead
+from assay.report.sentences.recommendation import about, lead
 from assay.report.tables import comparison, tables
 from assay.rundir import session as rundir
 from assay.rundir.files import Header

@@ -14,7 +14,7 @@ from assay.report import charts
 from assay.report.charts.chart import Chart, ratio_ticks
 from assay.report.charts.run_time import run_panels
 from assay.report.contents.contents import gather
-from assay.report.contents.run_times import RunTime
+from assay.report.contents.summaries import RunTime
 from assay.telemetry.profile import TelemetryLine, TelemetryPanel, TelemetryProfile
 from made_results import by_system, failed, quickstart
 

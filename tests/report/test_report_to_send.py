@@ -21,8 +21,8 @@ from assay.report import markdown
 from assay.report.contents import costs
 from assay.report.contents.contents import Contents
 from assay.report.contents.pseudonyms import Pseudonyms, anonymous
-from assay.report.page import log as log_page
 from assay.report.page import page
+from assay.report.page.document import log_html
 from assay.report.sentences.recommendation import recommendation
 from assay.report.sentences.sentences import questions
 from assay.units import counted
@@ -206,10 +206,10 @@ def test_a_page_names_its_machine_only_where_that_is_requested(
 def test_a_long_log_keeps_its_ends_and_counts_what_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_page, "HEAD_BYTES", 10)
-    monkeypatch.setattr(log_page, "TAIL_BYTES", 10)
+    monkeypatch.setattr("assay.report.page.document.HEAD_BYTES", 10)
+    monkeypatch.setattr("assay.report.page.document.TAIL_BYTES", 10)
     (tmp_path / "log").write_bytes(b"beginning." + b"x" * 2000 + b"\x1b[31mend.\n")
-    text = log_page.html("run rank-0.log", tmp_path / "log")
+    text = log_html("run rank-0.log", tmp_path / "log")
     assert "beginning." in text
     assert "2,000 bytes are left out" in text
     assert "\x1b" not in text

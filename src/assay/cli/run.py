@@ -151,13 +151,13 @@ def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Co
 def show_result(result: RunResult) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from assay.cli.console import Console
-    from assay.report.sentences import transports as transport_words
+    from assay.report.sentences.exchange import first_transport_line
     from assay.view import verdicts
     from assay.view.terminal import printable, shown
 
     completed, contents, primary = result.completed, result.contents, result.primary
     console = Console(highlight=False)
-    if otherwise := transport_words.first_line(completed.results):
+    if otherwise := first_transport_line(completed.results):
         console.print(f"! other-transport: {otherwise}", style="bold red", markup=False, soft_wrap=True)
     console.print()
     _show_verdicts(console, primary, contents)

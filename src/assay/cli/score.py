@@ -121,9 +121,7 @@ def _print(
     from assay.analyse.mlperf.inference_rules import check_inference
     from assay.analyse.mlperf.rules import NOT_VERIFIED
     from assay.cli.console import Console
-    from assay.report.terminal.inference import inference_run
-    from assay.report.terminal.rule_checks import rule_checks
-    from assay.report.terminal.scores import scored_set
+    from assay.report.terminal.scores import inference_run, rule_checks, scored_set
 
     console = Console(highlight=False)
     for scored in sets:

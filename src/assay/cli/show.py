@@ -51,9 +51,8 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         echo_json(document(details))
         return
     from assay.cli.console import Console
-    from assay.report.sentences import nodes as node_words
-    from assay.report.sentences import places as place_words
-    from assay.report.sentences import transports as transport_words
+    from assay.report.sentences.exchange import transport_lines
+    from assay.report.sentences.run_details import describe_nodes, placement_lines
     from assay.report.terminal import runs as run_terminal
     from assay.view.blocks import Doubts
     from assay.view.terminal import doubts_table, printable
@@ -67,17 +66,17 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
         results = system.results
         console.print(f"\n{system.name}", style="bold", markup=False)
         console.print(_facts(results), style="dim", markup=False)
-        if (met := node_words.describe_nodes(results)) is not None:
+        if (met := describe_nodes(results)) is not None:
             console.print(met, style="dim", markup=False)
         console.print(_numbers(system))
         for profile in run_terminal.operators((p.group.point, p.estimate.value) for p in system.points):
             console.print(profile)
         for line in (
-            *place_words.lines(results),
+            *placement_lines(results),
             *run_terminal.series(results),
             *run_terminal.confusions(results),
             *_exchanges(system),
-            *transport_words.lines(results),
+            *transport_lines(results),
         ):
             console.print(printable(line), markup=False, soft_wrap=True)
     for line in (*_usage_lines(details), *_failed(details.runs)):
@@ -105,14 +104,14 @@ def _show_rankings(console: Console, details: RunDetails) -> None:
 
 def _heading(runs: RunSet) -> str:
     """What exists, and what should have been measured but was not: it affects every value below."""
-    from assay.report.sentences.transports import first_line
+    from assay.report.sentences.exchange import first_transport_line
 
     sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in runs.results})
     good = sum(r.counts for r in runs.results)
     failed = sum(r.failed for r in runs.results)
     rest = len(runs.results) - good - failed
     parts = [counted(good, "run")] + [f"{failed} failed"] * bool(failed) + [f"{rest} unfinished"] * bool(rest)
-    parts += filter(None, [first_line(runs.results)])
+    parts += filter(None, [first_transport_line(runs.results)])
     return f"{', '.join(sessions)}: {', '.join(parts)}"
 
 
@@ -171,9 +170,9 @@ def _exchanges(system: SystemFigures) -> Iterator[str]:
 
 def _usage_lines(details: RunDetails) -> Iterator[str]:
     """The measurements compared with what the hardware can do and with published results."""
-    from assay.report.sentences import expectations as expected_words
+    from assay.report.sentences.run_details import describe_usages
 
-    lines = expected_words.describe_usages(details.usage)
+    lines = describe_usages(details.usage)
     if lines:
         yield "\nShare of the maximum:"
     yield from (f"  {line}" for line in lines)

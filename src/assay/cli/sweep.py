@@ -188,8 +188,8 @@ def _show(result: SweepResult, *, beside: bool) -> None:
     from assay.analyse.points.groups import cause
     from assay.cli.console import Console
     from assay.report.sentences import sweep as sweep_words
-    from assay.report.terminal import rings as sweep_rings
     from assay.report.terminal import sweep as sweep_terminal
+    from assay.report.terminal.sweep import ring_table
 
     console = Console(highlight=False, stderr=beside)
     runs, verdicts, margin = result.runs, result.verdicts, result.verdicts.margin
@@ -202,7 +202,7 @@ def _show(result: SweepResult, *, beside: bool) -> None:
             console.print(sweep_terminal.changes(verdicts.pairs.changes, margin))
         console.print(sweep_terminal.pairs(verdicts.pairs))
     if verdicts.rings:
-        console.print(sweep_rings.rings(verdicts.rings))
+        console.print(ring_table(verdicts.rings))
     named_nodes = sweep_words.told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts)
     lines = [f"{node}: {part}" for node, part in named_nodes]
     lines += [] if beside else _ways(result.keep_off)

@@ -210,7 +210,7 @@ class Comparisons(Answer):
     @property
     def charts(self) -> tuple[Chart, ...]:
         """The ratios of the primary comparisons with the margin, for a notebook; empty if there are none."""
-        from assay.report.charts.forest import forest
+        from assay.report.charts.comparison import forest
 
         drawn = [c for c in self.primary if c.along is None and c.ratio.value == c.ratio.value]  # no NaN
         return (forest(drawn),) if drawn else ()

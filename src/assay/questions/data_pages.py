@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.data.validation import FrameResult, Validation
-    from assay.report.charts.shares import NamedShare
-    from assay.report.page.pictures import FramePictures, Picture
+    from assay.report.charts.classes import NamedShare
+    from assay.report.page.validation import FramePictures, Picture
     from assay_payloads.datasets.manifest import ChosenFrame, Manifest
 
 MOST_PICTURES: Final = 120  # frames of a query's page: about 3 MB
@@ -32,7 +32,7 @@ def query_page(manifest: Manifest, page: str | PathLike[str]) -> int:
     from pathlib import Path
 
     from assay.durable import deliver
-    from assay.report.page.frames import html
+    from assay.report.page.validation import frames_html
     from assay.units import human
 
     pictures, why = frame_pictures(manifest)
@@ -40,7 +40,7 @@ def query_page(manifest: Manifest, page: str | PathLike[str]) -> int:
         raise InputError(why)
     about = [("Data set", manifest.root), ("Digest", manifest.digest[:12])]
     about.append(("Size", human(float(manifest.bytes), "B")))
-    text = html(manifest.query, len(manifest.frames), pictures, about)
+    text = frames_html(manifest.query, len(manifest.frames), pictures, about)
     deliver(Path(page), text.encode(), option="--page")
     return len(pictures)
 
@@ -134,7 +134,7 @@ def _report(validation: Validation, pictures: list[FramePictures], why: str) -> 
 
 
 def _share(name: str, value: float | None, low: float | None, high: float | None) -> NamedShare | None:
-    from assay.report.charts.shares import NamedShare
+    from assay.report.charts.classes import NamedShare
 
     return None if value is None else NamedShare(name, value, low, high)
 
@@ -143,7 +143,7 @@ def _worst(
     validation: Validation, checkpoint: Path, source: str | PathLike[str] | None, device: str
 ) -> Iterator[FramePictures]:
     """Image, label and prediction of each of the worst frames."""
-    from assay.report.page.pictures import FramePictures
+    from assay.report.page.validation import FramePictures
     from assay_payloads.datasets.places import PlaceError
     from assay_payloads.training.validator import CheckpointError, Setup, pictures
 
@@ -190,7 +190,7 @@ def _picture(caption: str, pixels: Any) -> Picture:
 
     from PIL import Image
 
-    from assay.report.page.pictures import Picture
+    from assay.report.page.validation import Picture
 
     image = Image.fromarray(pixels)
     image.thumbnail((WIDEST, WIDEST))
@@ -203,7 +203,7 @@ def _overlaid(root: Path, frame: ChosenFrame) -> FramePictures:
     """A frame's image, and the image under the colors of its label."""
     import numpy as np
 
-    from assay.report.page.pictures import FramePictures
+    from assay.report.page.validation import FramePictures
 
     try:
         image, label = _small(root, frame.image), _small(root, frame.label)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assay.records import Metric, Plan, Price, Result, Run, Scalar
     from assay.report.charts.chart import Chart
     from assay.report.contents.contents import Contents, Recipe, ReportedFact
-    from assay.report.contents.run_times import RunTime
+    from assay.report.contents.summaries import RunTime
     from assay.report.page.sweep import SweepReport
     from assay.rundir.session import Session
 
@@ -154,7 +154,7 @@ def _gathered(
 
 
 def _run_times(contents: Contents, runs_dir: Path) -> tuple[RunTime, ...]:
-    from assay.report.contents.run_times import run_times
+    from assay.report.contents.summaries import run_times
 
     def directory(result: Result) -> Path:
         session, _, trial = result.run.id.rpartition("/")
@@ -195,7 +195,7 @@ def _prices(sets: Sequence[RunSet], sides: Mapping[str, Sequence[Result]]) -> di
 def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
     """The contents with links to the logs, which are copied into a folder next to the page."""
     from assay.durable import deliver
-    from assay.report.page import log as log_page
+    from assay.report.page.document import log_html
     from assay.rundir.session import Session
 
     folder = page.with_name(f"{page.stem}-logs")
@@ -206,9 +206,7 @@ def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
         attempt.run()  # registers the secrets in its logs, which are hidden from now on
         for name, log in attempt.logs().items():
             place = PurePosixPath(*run.id.split("/"), f"{name}.html")
-            deliver(
-                folder / place, log_page.html(f"{run.id} {name}", log, contents.hide).encode(), option="-o"
-            )
+            deliver(folder / place, log_html(f"{run.id} {name}", log, contents.hide).encode(), option="-o")
             links.setdefault(run.id, {})[name] = quote(f"{folder.name}/{place}")
     return replace(contents, logs=links)
 

@@ -9,15 +9,13 @@ from assay import redact
 from assay.report.contents import costs
 from assay.report.contents.answers import Answers, answers
 from assay.report.contents.contents import Contents, Recipe
-from assay.report.page import scaling as scaling_section
+from assay.report.page.page import scaling_tables
 from assay.report.sentences import exchange as exchange_words
 from assay.report.sentences import ranking as ranking_words
 from assay.report.sentences import split
-from assay.report.sentences import transports as transport_words
-from assay.report.sentences.lead import lead, together
-from assay.report.sentences.recommendation import recommendation
-from assay.report.tables import tables
-from assay.report.terminal import operators
+from assay.report.sentences.exchange import transport_tables
+from assay.report.sentences.recommendation import lead, recommendation, together
+from assay.report.tables import operator_tables, tables
 from assay.units import counted
 from assay.version import __version__
 from assay.view.blocks import Table
@@ -48,11 +46,11 @@ def text(contents: Contents) -> str:
         for table in (
             *tables(contents),
             *costs.tables(contents),
-            *operators.tables(contents.summaries, tuple(contents.sides)),
+            *operator_tables(contents.summaries, tuple(contents.sides)),
             *split.tables(contents.splits),
-            *scaling_section.tables(contents.studies),
+            *scaling_tables(contents.studies),
             *exchange_words.tables(contents.exchanges),
-            *transport_words.tables(contents.sides),
+            *transport_tables(contents.sides),
         )
     ]
     if contents.doubts:

@@ -10,7 +10,6 @@ from assay.analyse.comparison.sides import OpenQuestion
 from assay.records import Comparison, Doubt, Estimate, Requirement, Result, Scalar, Scaling, ScalingPoint
 from assay.report import figures
 from assay.report.sentences import exchange as exchange_words
-from assay.report.sentences import undecided as undecided_words
 from assay.report.sentences import why as why_words
 from assay.report.sentences.recommendation import advised
 from assay.report.sentences.sentences import (
@@ -26,6 +25,7 @@ from assay.report.sentences.sentences import (
     verdict_word,
     visible,
 )
+from assay.report.sentences.why import undecided_lines
 from assay.report.tables import gathered
 from assay.view.blocks import Block, Doubts, Lead, Paragraph, Table, TableBody, TableRow, Tone
 
@@ -134,7 +134,7 @@ def _how_to_read(comparisons: Sequence[Comparison]) -> str:
         looked_at([c.ratio for c in comparisons]),
         new_session(comparisons),
         *allowances(comparisons),
-        *undecided_words.lines(comparisons),
+        *undecided_lines(comparisons),
         together(comparisons),
         exchange_words.how_to_read(curve_verdicts(comparisons)),
     )

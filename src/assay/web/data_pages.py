@@ -9,7 +9,7 @@ from litestar import Response, get
 
 from assay.questions.data_pages import frame_pictures
 from assay.questions.datasets import class_shares, query_data
-from assay.report.charts.shares import NamedShare, share_bars
+from assay.report.charts.classes import NamedShare, share_bars
 from assay.report.page.document import numbered
 from assay.units import counted, human
 from assay.view.blocks import Table, TableBody, TableRow

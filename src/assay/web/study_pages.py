@@ -20,13 +20,12 @@ from assay.report.charts.exchange import exchanges
 from assay.report.charts.scaling import scaling
 from assay.report.contents.contents import Contents, failures, of_scaling, together
 from assay.report.page import document as report_document
-from assay.report.page import doubts
 from assay.report.page import history as history_page
 from assay.report.page import page as report_page
-from assay.report.page import scaling as scaling_section
+from assay.report.page.page import doubt_values, scaling_tables
 from assay.report.sentences import exchange as exchange_words
 from assay.report.sentences import sentences
-from assay.report.sentences import transports as transport_words
+from assay.report.sentences.exchange import transport_tables
 from assay.report.tables import gathered
 from assay.report.tables import scaling as scaling_table
 from assay.store import Filter
@@ -63,9 +62,9 @@ def scaling_curves(
         sides = tuple(dict.fromkeys(curve.system for curve in scaled.curves))
         groups = gathered(scaled.curves, lambda curve: (curve.benchmark, curve.metric))
         return {
-            **doubts.values(together(of_scaling(scaled.curves, scaled.studies))),
+            **doubt_values(together(of_scaling(scaled.curves, scaled.studies))),
             "charts": report_document.numbered(scaling(group, sides) for group in groups),
-            "tables": [*scaling_section.tables(scaled.studies), scaling_table(scaled.curves)],
+            "tables": [*scaling_tables(scaled.studies), scaling_table(scaled.curves)],
         }
 
     return form.answer(
@@ -96,13 +95,13 @@ def fabric_curves(site: Site, run: References = None) -> Response[str]:
                 "suite with one, and `allreduce` measures it"
             )
         return {
-            **doubts.values(about.doubts),
+            **doubt_values(about.doubts),
             "sentences": [
                 f"{exchange_words.heading(curve)}: {exchange_words.describe_curve(curve)}"
                 for curve in about.exchanges
             ],
             "charts": report_document.numbered(exchanges(about.exchanges)),
-            "tables": [*exchange_words.tables(about.exchanges), *transport_words.tables(about.sides)],
+            "tables": [*exchange_words.tables(about.exchanges), *transport_tables(about.sides)],
         }
 
     return form.answer(answer if runs else None, command=command_line("report", *runs))

@@ -15,8 +15,8 @@ from assay.analyse.comparison.verdict import more_runs_may_decide
 from assay.analyse.expectations.requirements import decide as decide_requirement
 from assay.records import Better, Comparison, Estimate, NodeCounts, Result
 from assay.report.sentences import sentences
-from assay.report.sentences import undecided as undecided_words
 from assay.report.sentences.recommendation import advised
+from assay.report.sentences.why import undecided_lines, undecided_reason
 from stated_runs import metrics, side
 
 ALONE = NodeCounts(elapsed_s=10.0, cpus=2, busy_cpu_s=10.0, job_cpu_s=9.99, stolen_cpu_s=0.0, cpu_wait_s=0.1)
@@ -81,7 +81,7 @@ def test_of_several_pairs_no_sentence_speaks_of_a_and_b() -> None:
     first = runs(SLOW, TWO_THREADS)
     pairs = [compared(first, runs(FAST, ONE_THREAD, system=name)) for name in ("b", "c")]
     found = [pairs[0], replace(pairs[1], b="third")]
-    (line,) = undecided_words.lines(found)
+    (line,) = undecided_lines(found)
     assert line.startswith(
         "undecided train throughput: runs may have waited for up to 97 % of their time because others used "
     )
@@ -89,7 +89,7 @@ def test_of_several_pairs_no_sentence_speaks_of_a_and_b() -> None:
 
 def test_beside_such_a_load_nothing_says_what_more_runs_can_show() -> None:
     found = compared(runs(SLOW, TWO_THREADS), runs(FAST, ONE_THREAD, system="b"))
-    (line,) = undecided_words.lines([found])
+    (line,) = undecided_lines([found])
     assert line == (
         "undecided train throughput: two-threads may have waited for 93 % of its run because others used its "
         "CPUs, and one-thread for 97 %: more runs under such a load decide nothing"
@@ -127,7 +127,7 @@ def test_more_runs_may_decide_where_the_interval_reaches_beyond_what_was_lost() 
     assert not more_runs_may_decide(compared(runs(values, a), runs(values[::-1], b, system="b")))
     wide = compared(runs(values, a), runs([80.0, 120.0, 99.0, 110.0, 90.0], b, system="b"))
     assert more_runs_may_decide(wide)
-    assert undecided_words.why([wide]).endswith("run again on an idle machine")
+    assert undecided_reason([wide]).endswith("run again on an idle machine")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from assay.cli import assay
 from assay.logs.nccl_debug import transports
 from assay.readers import exchange
 from assay.records import Links, Result
-from assay.report.sentences import transports as transport_words
+from assay.report.sentences.exchange import MOST_ROWS, newest_transports, transport_lines, transport_table
 from conftest import long_rows_but
 from stated_runs import result
 
@@ -80,7 +80,7 @@ def run_with(links: tuple[Links, ...], shape: str = "2x8") -> Result:
 
 def test_512_ranks_take_a_screen_and_the_odd_link_stands_first(tmp_path: Path) -> None:
     found = run_with(links_of(tmp_path, job(512, odd="NET/Socket/0")), "64x8")
-    lines = list(transport_words.lines([found]))
+    lines = list(transport_lines([found]))
     assert len(lines) < 30
     assert lines[0].endswith(
         "P2P 512 links, 2048 channels; GPUDirect RDMA 511 links, 2044 channels; sockets 1 link, 4 channels"
@@ -88,13 +88,13 @@ def test_512_ranks_take_a_screen_and_the_odd_link_stands_first(tmp_path: Path) -
     assert "node-001 -> node-002" in lines[1]
     assert "sockets" in lines[1]
     assert lines[-1].strip().startswith("and 105 more pairs: ")
-    table = transport_words.table(found, "here")
+    table = transport_table(found, "here")
     assert table.bodies[0].rows[0].cells == ("node-001", "node-002", "sockets", "1", "4")
-    assert len(table.bodies[0].rows) == transport_words.MOST_ROWS + 1
+    assert len(table.bodies[0].rows) == MOST_ROWS + 1
 
 
 def test_few_places_are_a_matrix(tmp_path: Path) -> None:
-    table = transport_words.table(run_with(links_of(tmp_path, job(16))), "here")
+    table = transport_table(run_with(links_of(tmp_path, job(16))), "here")
     assert len(table.columns) == 17
     first = dict(zip(table.columns, table.bodies[0].rows[0].cells, strict=True))
     assert first["8 node-001"] == "GPUDirect RDMA × 4"
@@ -105,7 +105,7 @@ def test_few_places_are_a_matrix(tmp_path: Path) -> None:
 def test_only_the_last_run_of_a_point_is_shown(tmp_path: Path) -> None:
     links = links_of(tmp_path, job(16))
     runs = [run_with(links[:1]), run_with(links[:2]), result(None, shape="2x8")]
-    assert transport_words.newest(runs) == [runs[1]]
+    assert newest_transports(runs) == [runs[1]]
 
 
 @pytest.mark.parametrize(

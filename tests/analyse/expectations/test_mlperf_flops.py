@@ -19,7 +19,7 @@ from assay.analyse.points.groups import group
 from assay.analyse.statistics.intervals import one_mean
 from assay.cli import assay
 from assay.readers.mlperf_flops import SAMPLE_FLOPS, sample_flops
-from assay.report.sentences import expectations as expected_words
+from assay.report.sentences.run_details import describe_usages
 from assay.targets import era_of
 from trained_results import imported
 
@@ -146,7 +146,7 @@ def test_a_language_model_without_a_stated_number_format_has_no_mfu(
 ) -> None:
     found = used(tmp_path, mlperf_logs / "v5.1")["llama31_8b"]
     assert (found.share, found.normal) == (None, None)
-    assert expected_words.describe_usages([found]) == [
+    assert describe_usages([found]) == [
         "llama31_8b: the peak of AMD Instinct MI355X is unknown for an unstated number format"
     ]
 

@@ -14,19 +14,16 @@ from assay.inputs import from_home
 from assay.records import Comparison
 from assay.registry import EntryPoint, NamedEntries, registry, report
 from assay.report.charts.chart import Chart, ChartKind
-from assay.report.charts.confusion import confusion
+from assay.report.charts.classes import confusion
+from assay.report.charts.comparison import forest, waterfall
 from assay.report.charts.exchange import exchanges, ratios
-from assay.report.charts.forest import forest
-from assay.report.charts.latency import by_percentile
+from assay.report.charts.latency import by_percentile, rate_against_latency
 from assay.report.charts.run_time import run_panels
-from assay.report.charts.runs import curve, runs, split
+from assay.report.charts.runs import curve, over_time, runs, split
 from assay.report.charts.scaling import scaling
-from assay.report.charts.series import over_time
-from assay.report.charts.throughput_latency import rate_against_latency
 from assay.report.charts.timeline import timelines
-from assay.report.charts.waterfall import waterfall
 from assay.report.contents.contents import Contents
-from assay.report.contents.summary import Summary
+from assay.report.contents.summaries import Summary
 from assay.report.tables import gathered
 
 __all__ = ["CHARTS", "Chart", "ChartKind", "charts"]

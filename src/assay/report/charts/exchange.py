@@ -21,7 +21,7 @@ from assay.report.charts.chart import (
     side_shape,
     tooltip,
 )
-from assay.report.charts.forest import verdict_look
+from assay.report.charts.comparison import verdict_look
 from assay.report.charts.runs import BINARY_LABELS
 from assay.report.sentences import exchange as exchange_words
 from assay.report.tables import gathered

@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.report import figures
 from assay.report.charts.chart import INK, Chart, axis_title, listed, plain, tooltip
-from assay.report.contents.run_times import RunTime
+from assay.report.contents.summaries import RunTime
 from assay.units import counted, human_seconds, significant
 
 MOST_LINES = 16  # in one panel: GPUs of a large job

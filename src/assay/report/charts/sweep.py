@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.analyse.sweeps.slow_parts import Blame, Pair, called
-from assay.report.charts.chart import Chart, listed
-from assay.report.charts.heat import heat_map
+from assay.report.charts.chart import Chart, heat_map, listed
 from assay.report.sentences.sweep import in_order
 
 MOST_NODES = 32  # rows of a matrix; more nodes are binned

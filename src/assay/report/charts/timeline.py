@@ -20,7 +20,7 @@ from assay.report.charts.chart import (
     side_shape,
     tooltip,
 )
-from assay.report.contents.summary import Summary
+from assay.report.contents.summaries import Summary
 from assay.report.tables import gathered
 from assay.units import counted
 

@@ -36,7 +36,7 @@ from assay.records import (
     Scaling,
 )
 from assay.report import figures
-from assay.report.contents.summary import Summary, summaries_of
+from assay.report.contents.summaries import Summary, summaries_of
 from assay.report.sentences.sentences import ComparedBenchmark, questions
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from assay.analyse.mlperf.decompose import Decomposition
     from assay.analyse.rankings.ranking import Ranking
     from assay.analyse.scaling.study import Study
-    from assay.report.contents.run_times import RunTime
+    from assay.report.contents.summaries import RunTime
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from assay.analyse.spending import JOULES_PER_KWH, cost_of_a_result, energy_cost
 from assay.records import Estimate, Price, Result, Shape
 from assay.report import figures
 from assay.report.contents.contents import Contents
-from assay.report.contents.summary import Summary
+from assay.report.contents.summaries import Summary
 from assay.units import counted, fixed, significant
 from assay.view.blocks import Table, TableBody, TableRow
 

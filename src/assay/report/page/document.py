@@ -1,4 +1,7 @@
-"""The frame of every page: one file that needs no network and allows only its own scripts."""
+"""The frame of every page: one file that needs no network and allows only its own scripts.
+
+In the page of a run's log, nothing is markup, and nothing runs.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
+from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay import redact
+from assay.inputs import reading
 from assay.report.charts.chart import Chart
 from assay.report.folding import shortened
 from assay.version import __version__
@@ -170,3 +176,31 @@ def _marked(text: str) -> Any:
         return escape(text)
     marked = (f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))
     return Markup("".join(marked))  # noqa: S704 - escaped above
+
+
+HEAD_BYTES, TAIL_BYTES = 1 << 20, 4 << 20
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title></head>
+<body><h1>{title}</h1><pre>{text}</pre></body></html>
+"""
+
+
+def log_html(title: str, log: Path, hide: Callable[[str], str] = str) -> str:
+    """The program's output without secrets and names; of a long log, the first 1 MiB and last 4 MiB."""
+    text = "".join(c if c.isprintable() or c in "\n\t" else "\N{MIDDLE DOT}" for c in _log_text(log))
+    return _PAGE.format(title=escape(hide(title)), text=escape(hide(redact.text(text))))
+
+
+def _log_text(log: Path) -> str:
+    size = log.stat().st_size
+    with reading(log) as file:
+        if size <= HEAD_BYTES + TAIL_BYTES:
+            return file.read().decode(errors="replace").replace("\r\n", "\n")
+        head = file.read(HEAD_BYTES).decode(errors="replace")
+        file.seek(size - TAIL_BYTES)
+        tail = file.read().decode(errors="replace")
+    return f"{head}\n… {size - HEAD_BYTES - TAIL_BYTES:,} bytes are left out here …\n{tail}"

@@ -1,17 +1,16 @@
-"""The HTML page of a validation: figures with intervals, confusion matrix, the worst frames as pictures."""
+"""The pages of labelled data: a grid of chosen frames, and a validation with its figures and worst frames."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.records import ConfusionMatrix
 from assay.report import figures
 from assay.report.charts.chart import Chart
-from assay.report.charts.confusion import matrix_chart
-from assay.report.charts.shares import NamedShare, share_bars
+from assay.report.charts.classes import NamedShare, matrix_chart, share_bars
 from assay.report.page.document import document, numbered
-from assay.report.page.pictures import FramePictures
 from assay.units import counted
 from assay.view.blocks import Table, TableBody, TableRow
 
@@ -131,3 +130,46 @@ def _group_row(group: GroupScores) -> TableRow:
     shares = (group.mean_iou, group.pixel_accuracy)
     texts = (figures.NONE if share is None else figures.percent(share) for share in shares)
     return TableRow((group.value or "(none)", f"{group.frames:,}", *texts))
+
+
+def frames_html(
+    query: str, frames: int, pictures: Sequence[FramePictures], about: Sequence[tuple[str, str]]
+) -> str:
+    """The complete page.
+
+    query   how the frames were chosen
+    frames  of all; the pictures may be of some
+    """
+    shown = "" if len(pictures) == frames else f"; {len(pictures):,} of them are shown"
+    return document(
+        "frames.html",
+        pictures=True,
+        kicker="Assay data query",
+        title=query,
+        lead=f"{counted(frames, 'frame')}{shown}.",
+        about=about,
+        sections=[("frames", "Frames")],
+        pictures_of=pictures,
+    )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture: JPEG, and what it shows, for who can't see it."""
+
+    words: str
+    jpeg: bytes
+
+    @property
+    def url(self) -> str:
+        """The picture itself, as an address."""
+        return f"data:image/jpeg;base64,{base64.b64encode(self.jpeg).decode()}"
+
+
+@dataclass(frozen=True)
+class FramePictures:
+    """A frame: its label's path, what there is to say, and its pictures side by side."""
+
+    label: str
+    words: str
+    pictures: tuple[Picture, ...]

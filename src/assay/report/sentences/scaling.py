@@ -12,7 +12,7 @@ from assay.analyse.scaling.study import Law, Layout, Prediction, Study
 from assay.analyse.spending import Spending
 from assay.records import Doubt, ScalingPoint
 from assay.report import figures
-from assay.report.sentences import expectations as expected_words
+from assay.report.sentences.run_details import describe_usages
 from assay.units import human, significant
 
 _LAWS = {"amdahl": "Amdahl's law", "usl": "the Universal Scalability Law"}
@@ -89,7 +89,7 @@ def list_conclusions(study: Study) -> list[tuple[str, str]]:
     conclusions += spending(study.spending)
     conclusions += [("predicted", text) for text in _predictions(study)]
     conclusions += [("law", law(fitted)) for fitted in study.laws]
-    return conclusions + [("share of maximum", line) for line in expected_words.describe_usages(study.usage)]
+    return conclusions + [("share of maximum", line) for line in describe_usages(study.usage)]
 
 
 def _kind(study: Study) -> str:

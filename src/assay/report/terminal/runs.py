@@ -15,9 +15,8 @@ from assay.analyse.confusion import evaluated
 from assay.analyse.points.groups import place_of
 from assay.records import Point, Result, Series
 from assay.report import figures
-from assay.report.sentences.confusion import most_confused
-from assay.report.tables import OPERATOR, gathered
-from assay.report.terminal.operators import by_operator, setting
+from assay.report.sentences.run_details import most_confused
+from assay.report.tables import OPERATOR, by_operator, gathered, operator_setting
 from assay.units import human
 from assay.view.terminal import printable
 
@@ -45,7 +44,7 @@ def operators(means: Iterable[tuple[Point, float]]) -> Iterator[RenderableType]:
 
 
 def _shape(point: Point) -> str:
-    return f"{point.shape} {setting(point)}".strip()
+    return f"{point.shape} {operator_setting(point)}".strip()
 
 
 def series(results: Sequence[Result]) -> Iterator[str]:

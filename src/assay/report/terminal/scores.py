@@ -1,8 +1,9 @@
-"""Scores of MLPerf training sets for the terminal: a table of runs per set, and the score with its doubts."""
+"""Scores of MLPerf logs for the terminal: training sets, inference runs, and the checks of their rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -11,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.analyse.doubts.scores import SCORE_CONTRADICTS
-from assay.analyse.mlperf.rounds import ScoringRule
+from assay.analyse.mlperf.log_rules import RuleCheck, State
+from assay.analyse.mlperf.rounds import RoundRules, ScoringRule
 from assay.analyse.mlperf.score import Score, ScoredSet
 from assay.analyse.mlperf.training_sets import set_of_runs
-from assay.records import TrainingRun
+from assay.records import Doubt, InferenceRun, Measurement, TrainingRun
 from assay.report.sentences import split
-from assay.units import counted
+from assay.units import counted, human
 
 _STATUS_STYLES = {"success": "green", "aborted": "yellow", "unfinished": "bold red", "invalid": "bold red"}
 
@@ -115,3 +117,90 @@ def _dropped(rule: ScoringRule | None) -> str:
 
 def _figure(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
+
+
+_JUDGED_BY = {
+    "SingleStream": "90th-percentile latency, early-stopping estimate",
+    "MultiStream": "99th-percentile query latency, early-stopping estimate",
+    "Server": "{} per second within the latency bound",
+    "Offline": "{} per second",
+}
+_COUNTED = {
+    "throughput": "samples",
+    "scheduled_throughput": "samples sent",
+    "token_throughput": "tokens",
+    "inferred_token_throughput": "tokens, 69 for each sample",
+}
+
+
+def inference_run(
+    run: InferenceRun, doubts: Sequence[Doubt], checks: Sequence[RuleCheck] = ()
+) -> RenderableType:
+    """One run: name, score or why it has none, measurements, doubts, and checks if requested."""
+    what = [part for part in (run.scenario, run.mode, run.validity) if part]
+    parts: list[RenderableType] = [Text(run.name, style="bold"), Text(" · ".join(what), style="dim")]
+    if run.problem:
+        parts.append(Text.assemble(("no score", "bold yellow"), "; ", (run.problem, "red")))
+    elif run.score is None:
+        parts.append(Text.assemble(("no score", "bold yellow"), "; only LoadGen's own logs contain one"))
+    else:
+        judged = _JUDGED_BY.get(run.scenario or "", run.score.metric)
+        judged = f" ({judged.format(_COUNTED.get(run.score.metric, run.score.metric))})"
+        parts.append(Text.assemble((f"score {human(run.score.value, run.score.unit)}", "bold"), judged))
+    if run.accuracy and run.accuracy.figures:
+        figures = (f"{metric} {stated.value}" for metric, stated in run.accuracy.figures.items())
+        parts.append(Text(f"accuracy {', '.join(figures)}"))
+    if run.figures:
+        parts.append(_figures(run))
+    parts += [Padding(Text(f"? {d.code}: {d.evidence}. {d.remedy}."), (0, 0, 0, 2)) for d in doubts]
+    if checks:
+        parts.append(checks_table(checks, whole="the run"))
+    return Group(*parts, Text(""))
+
+
+def _figures(run: InferenceRun) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    table.add_column("where", overflow="fold")
+    for figure in _shown(run):
+        name = " ".join([figure.metric, *(f"p{value:g}" for value in figure.labels.values())])
+        table.add_row(
+            escape(name), escape(human(figure.value, figure.unit)), escape(f"{figure.file}:{figure.line}")
+        )
+    return table
+
+
+def _shown(run: InferenceRun) -> Iterator[Measurement]:
+    """All but the score, which is shown above."""
+    return (figure for figure in run.figures if figure != run.score)
+
+
+_STYLES: Final[Mapping[State, str]] = {"ok": "green", "fail": "bold red", "not applicable": "dim"}
+
+
+def rule_checks(rules: RoundRules, checks: Sequence[RuleCheck]) -> RenderableType:
+    """The rules in a sentence, and a row for each check; logs follow the order of the runs."""
+    return Group(Text(f"rule: {rules}"), checks_table(checks, whole="the set"))
+
+
+def checks_table(checks: Sequence[RuleCheck], *, whole: str) -> RenderableType:
+    """A row for each check and a count by result; `whole` is shown if a check has no log line."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("check", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    table.add_column("evidence", overflow="fold")
+    table.add_column("where", overflow="fold")
+    for check in checks:
+        table.add_row(
+            escape(check.rule),
+            f"[{_STYLES[check.state]}]{check.state}[/]",
+            escape(check.evidence),
+            escape(check.where or whole),
+        )
+    return Group(table, Text(_tally(checks)))
+
+
+def _tally(checks: Sequence[RuleCheck]) -> str:
+    states = [check.state for check in checks]
+    return ", ".join(f"{states.count(state)} {state}" for state in _STYLES) + "\n"

@@ -1,4 +1,4 @@
-"""The findings of a sweep, for the terminal: nodes by measurement, pairs as a heat map, what is slow."""
+"""The findings of a sweep, for the terminal: nodes by measurement, pairs as a heat map, and rings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from assay.analyse.sweeps.figures import Pairs
 from assay.analyse.sweeps.nodes import BaselineChange, Crowd
+from assay.analyse.sweeps.rings import BORNE, Ring
 from assay.analyse.sweeps.slow_parts import Pair
 from assay.report import figures
 from assay.report.sentences import sweep as sweep_words
@@ -105,3 +106,20 @@ def _shaded(ratio: float) -> Text:
 
 def _style(ratio: float) -> str:
     return next(style for least, style in _SHADES if ratio >= least)
+
+
+def ring_table(rings: Sequence[Ring]) -> RenderableType:
+    """One line per ring, and what a slow one means."""
+    table = columns("ring", "of its slowest pair", "interval", "", title="rings")
+    for ring in rings:
+        if ring.ratio is None:
+            table.add_row(ring.name, "", "", ring.reason)
+            continue
+        verdict = Text("slow", style="bold red") if ring.slower else Text(ring.reason)
+        table.add_row(ring.name, f"{ring.ratio.value:.3f}", figures.interval(ring.ratio), verdict)
+    notes = [f"slow: by more than {figures.percent(BORNE)}; all intervals hold together with 95 % confidence"]
+    if any(ring.slower for ring in rings):
+        notes.append(
+            "something its links share is overloaded when all are active: its switch, its uplink, its hosts"
+        )
+    return Group(table, *map(Text, notes), Text())

@@ -1,4 +1,7 @@
-"""What happened while single runs ran: phases, figures, telemetry and stalls, on one time axis."""
+"""Runs summarized: one side's at one point of the sweep, and what happened while single runs ran.
+
+Phases, figures, telemetry and stalls of a run are on one time axis.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
 
+from assay.analyse.points.groups import Group, Key
+from assay.analyse.points.ratio import one_side
 from assay.errors import InputError
 from assay.logs.run_timeline import RunTimeline, run_timeline
-from assay.records import Result
-from assay.report.contents.summary import Summary
+from assay.records import Estimate, Point, Result
 from assay.telemetry.profile import TelemetryProfile, profile
 from assay.telemetry.stalls import Stall, explained, slow_windows
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One side's runs at one point: geometric mean with its 95 % interval, and each run's value."""
+
+    side: str
+    point: Point
+    estimate: Estimate
+    values: tuple[float, ...]
+    runs: tuple[str, ...]
+
+
+def summaries_of(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
+    """A summary of each point at which the side has results."""
+    return [
+        Summary(side, g.point, one_side(g), tuple(g.values), tuple(s.result.run.id for s in g.samples))
+        for g in groups.values()
+        if g.samples
+    ]
+
 
 MOST_SIDES = 4  # of which a run is drawn
 _LOG = "rank-0.log"
