@@ -88,7 +88,8 @@ def import_stacks(path: str | PathLike[str], *, runs: str | PathLike[str] | None
     from assay.durable import make_directory, write_atomic
     from assay.inputs import read_whole
     from assay.stacks import bundles, keys
-    from assay.stacks.storage import bundle_names, bundles_dir, read_recorded
+    from assay.stacks.bundles import read_recorded
+    from assay.stacks.storage import bundle_names, bundles_dir
 
     directory, source = runs_directory(runs), Path(path)
     trusted = keys.trusted(directory)

@@ -31,6 +31,7 @@ from assay.records import (
     to_compact_json,
 )
 from assay.stacks import keys, scrubbing
+from assay.stacks.storage import BUNDLE, bundles_dir, failures_dir
 from assay.version import __version__
 
 if TYPE_CHECKING:
@@ -331,3 +332,24 @@ def _identity(observation: Observation) -> tuple[str, ...]:
 
 def _same(a: Observation, b: Observation) -> bool:
     return replace(a, doubts=(), at=0.0) == replace(b, doubts=(), at=0.0)
+
+
+def read_recorded(runs_dir: Path, source: str) -> Iterator[Observation]:
+    """The observations of one source; none of a bundle whose key is not trusted any more.
+
+    Raises InputError if its file is damaged.
+    """
+    _, _, name = source.partition(" ")
+    if source.startswith(BUNDLE):
+        trusted, path = keys.trusted(runs_dir), bundles_dir(runs_dir) / name
+        if any(name.startswith(key[8:24]) for key in trusted):
+            key, bundle = opened(path, trusted)
+            yield from observations(bundle, key)
+        return
+    path = failures_dir(runs_dir) / name
+    try:
+        yield from_json(Observation, read_whole(path))
+    except ValueError as error:
+        first = str(error).splitlines()[0]
+        what = f"not a recorded failure ({first}); remove it, or restore it"
+        raise InputError([Problem(str(path), what)]) from error

@@ -32,8 +32,9 @@ from assay.records import (
     to_plain,
 )
 from assay.rundir.session import Attempt, Session
+from assay.stacks.bundles import read_recorded
 from assay.stacks.observing import SessionObservations, as_step, observe, steps_together
-from assay.stacks.storage import knowledge_file, read_recorded, recorded_stamps
+from assay.stacks.storage import knowledge_file, recorded_stamps
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -18,7 +18,7 @@ from typing import Any, Final
 from assay.durable import append, make_directory, sync, write_atomic
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
-from assay.records import Observation, digest_of, from_json, to_json, to_plain
+from assay.records import Observation, digest_of, to_json, to_plain
 
 _FOLDER: Final = ".stacks"  # no suite has such a name
 
@@ -63,7 +63,7 @@ def bisections_dir(runs_dir: Path) -> Path:
     return runs_dir / _FOLDER / "bisections"
 
 
-_BUNDLE: Final = "bundle "  # begins the name of a source that is one
+BUNDLE: Final = "bundle "  # begins the name of a source that is one
 
 
 def record_failure(runs_dir: Path, observation: Observation) -> Path:
@@ -91,7 +91,7 @@ def recorded_stamps(runs_dir: Path) -> dict[str, str]:
         stamps[f"failure {path.name}"] = _file_stamp(path)
     keys_stamp = _file_stamp(trusted_keys_file(runs_dir)) if bundle_names(runs_dir) else ""
     for name in bundle_names(runs_dir):
-        path = bundles_dir(runs_dir) / name.removeprefix(_BUNDLE)
+        path = bundles_dir(runs_dir) / name.removeprefix(BUNDLE)
         stamps[name] = f"{_file_stamp(path)} {keys_stamp}"
     return stamps
 
@@ -100,7 +100,7 @@ def bundle_names(runs_dir: Path) -> list[str]:
     """The imported bundles, by their names as sources of knowledge, in the order of their import."""
     paths = bundles_dir(runs_dir).glob("*.json")
     return [
-        f"{_BUNDLE}{path.name}"
+        f"{BUNDLE}{path.name}"
         for path in sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path.name))
     ]
 
@@ -110,33 +110,6 @@ def _file_stamp(path: Path) -> str:
         return "none"
     about = path.stat()
     return f"{about.st_size}-{about.st_mtime_ns}"
-
-
-def read_recorded(runs_dir: Path, source: str) -> Iterator[Observation]:
-    """The observations of one source; none of a bundle whose key is not trusted any more.
-
-    Raises InputError if its file is damaged.
-    """
-    _, _, name = source.partition(" ")
-    if source.startswith(_BUNDLE):
-        yield from _bundled(runs_dir, bundles_dir(runs_dir) / name)
-        return
-    path = failures_dir(runs_dir) / name
-    try:
-        yield from_json(Observation, read_whole(path))
-    except ValueError as error:
-        first = str(error).splitlines()[0]
-        what = f"not a recorded failure ({first}); remove it, or restore it"
-        raise InputError([Problem(str(path), what)]) from error
-
-
-def _bundled(runs_dir: Path, path: Path) -> Iterator[Observation]:
-    from assay.stacks import bundles, keys
-
-    trusted = keys.trusted(runs_dir)
-    if any(path.name.startswith(key[8:24]) for key in trusted):
-        key, bundle = bundles.opened(path, trusted)
-        yield from bundles.observations(bundle, key)
 
 
 _LARGEST_BYTES = 64 << 20
