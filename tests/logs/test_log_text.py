@@ -22,6 +22,7 @@ from assay.logs.launcher_prefixes import prefixes_of
 from assay.logs.log_text import LogText
 from assay.logs.mllog import EventReader
 from assay.logs.tools import TOOLS, read_log, tools_of
+from assay.logs.unpacked import form_of
 from assay.testing.dressed_logs import OF_SEVERAL_LINES, SURE, TIME, behind, in_dockers_json
 
 FAILING = Path(__file__).parents[3] / "shared" / "foreign-logs" / "failing"
@@ -255,3 +256,11 @@ def test_the_line_of_the_inference_app_is_found_in_a_packed_log_with_its_line(tm
     assert is_app_log(path)
     [rate, *_] = app_run(path, name="app").figures
     assert (rate.value, rate.line) == (163.51, 2)
+
+
+def test_text_that_begins_like_bzip2_is_text(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"BZhello\n")
+    assert form_of(log) == ()
+    log.write_bytes(bz2.compress(b""))
+    assert form_of(log) == ("bzip2",)

@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -29,10 +30,11 @@ DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)  # als
 _PIECE_BYTES: Final = 1 << 18
 _LONGEST_RECORD_BYTES: Final = 1 << 20  # Docker splits what a program prints at 16 KiB
 _HEAD_BYTES: Final = 512
-_OPENERS: Final[tuple[tuple[bytes, str, Callable[[Path], Any]], ...]] = (
-    (b"\x1f\x8b", "gzip", gzip.open),
-    (b"\xfd7zXZ\x00", "xz", lzma.open),
-    (b"BZh", "bzip2", bz2.open),
+_OPENERS: Final[tuple[tuple[re.Pattern[bytes], str, Callable[[Path], Any]], ...]] = (
+    (re.compile(rb"\x1f\x8b"), "gzip", gzip.open),
+    (re.compile(rb"\xfd7zXZ\x00"), "xz", lzma.open),
+    # with the mark of its first block, or of its end: text may begin with BZh
+    (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2", bz2.open),
 )
 _REFUSED: Final = (  # first bytes, what the file is, the command that unpacks it
     (b"\x28\xb5\x2f\xfd", "compressed with zstd", "unzstd"),
@@ -60,7 +62,7 @@ def open_log(path: Path) -> BufferedReader:
     try:
         head = source.read(_HEAD_BYTES)
         source.seek(0)
-        opener = next((opener for magic, _, opener in _OPENERS if head.startswith(magic)), None)
+        opener = next((opener for mark, _, opener in _OPENERS if mark.match(head)), None)
         if opener is not None:
             source.close()
             source = opener(path)
@@ -80,7 +82,7 @@ def form_of(path: Path) -> tuple[str, ...]:
     """How the text is packed, each as a word for people; empty if it is plain. Raises like `open_log`."""
     with open_plain(path) as file:
         head = file.read(_HEAD_BYTES)
-    forms = [name for magic, name, _ in _OPENERS if head.startswith(magic)]
+    forms = [name for mark, name, _ in _OPENERS if mark.match(head)]
     if forms:
         with open_log(path) as log:
             head = log.read(_HEAD_BYTES)
