@@ -15,7 +15,7 @@ from test_secret_reference import assay as command_line
 from assay.analyse.doubts import KINDS
 from assay.analyse.spending import cost_of_a_result, energy_cost_of_a_result
 from assay.cli import assay
-from assay.questions.report import _summarised
+from assay.questions.report import _summarized
 from assay.records import Doubt, Estimate, Price
 from assay.report import markdown
 from assay.report.contents import costs
@@ -216,10 +216,10 @@ def test_a_long_log_keeps_its_ends_and_counts_what_is_left_out(
 
 
 def test_many_values_of_a_fact_are_a_range_or_a_count() -> None:
-    assert _summarised([1, 2, 3]) == "1, 2, 3"
-    assert _summarised([None, "a"]) == "absent, a"
-    assert _summarised([0.5, 3.25, 12, 2000]) == "0.5 to 2,000 (4 values)"
-    assert _summarised(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert _summarized([1, 2, 3]) == "1, 2, 3"
+    assert _summarized([None, "a"]) == "absent, a"
+    assert _summarized([0.5, 3.25, 12, 2000]) == "0.5 to 2,000 (4 values)"
+    assert _summarized(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
 
 
 def test_one_run_is_no_plural() -> None:
