@@ -25,6 +25,7 @@ NOT_OURS = {
         "rdma_cm",
     },
     "a file of the kernel": {"numa_node", "sm_lid"},
+    "a field of a plug-in's options": {"max_nodes"},
     "a field of a role": {"apiGroups"},
     "a setting of a kubelet": {"cpuManagerPolicy", "cpu_manager_state", "topologyManagerPolicy"},
     "a setting of CRI-O": {"default_ulimits"},
