@@ -53,6 +53,12 @@ REQUIRED = frozenset(filter(None, os.environ.get("ASSAY_REQUIRE", "").split(",")
 LEFT_OUT = frozenset(filter(None, os.environ.get("ASSAY_LEAVE_OUT", "").split(",")))  # tools/run_tests.py
 
 
+@pytest.fixture(autouse=True)
+def _no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command prints doesn't depend on the terminal in which the tests were started."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def require(what: str, present: bool, reason: str) -> None:
     """Go on where `present`; else skip with the reason, or fail where ASSAY_REQUIRE names `what`."""
     if what in LEFT_OUT:

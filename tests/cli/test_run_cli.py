@@ -306,5 +306,6 @@ def test_numpy_starts_no_threads_and_without_memory_does_not_end_the_process(
 ) -> None:
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({room_bytes}, {room_bytes}))"
     code = LOADING.format(limit="" if room_bytes is None else limit)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
     assert (done.returncode, done.stdout, done.stderr) == said

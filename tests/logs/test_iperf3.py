@@ -131,7 +131,7 @@ class TestIperf3(ReaderContract):
         assert "its sum is of 0 bytes: the test moved no data" in found.problems[0]
 
     def test_an_old_udp_test_that_counted_no_bytes_is_no_result(self, foreign_logs: Path) -> None:
-        found = self.found_in(foreign_logs / "failing" / "iperf3-udp-zero-bytes.json")
+        found = self.figures_in(foreign_logs / "failing" / "iperf3-udp-zero-bytes.json")
         assert "its sum is of 0 bytes" in found.problems[0]
 
     def test_udp_says_what_was_sent_and_what_was_lost(self, read: Read) -> None:
@@ -171,6 +171,6 @@ class TestIperf3(ReaderContract):
     ) -> None:
         log = tmp_path_factory.mktemp("fuzz") / "log"
         log.write_text(json.dumps(told))
-        found = self.found_in(log)
+        found = self.figures_in(log)
         assert found.figures or found.problems
         assert all(math.isfinite(figure.value) for figure in found.figures)

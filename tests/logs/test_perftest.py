@@ -180,7 +180,7 @@ class TestPerftest(ReaderContract):
     ) -> None:
         log = tmp_path_factory.mktemp("fuzz") / "log"
         log.write_text(MIB[:where] + text + MIB[where:], errors="replace")
-        found = self.found_in(log)
+        found = self.figures_in(log)
         for figure in found.figures:
             if figure.metric == "bandwidth":
                 rates = [
@@ -199,6 +199,6 @@ class TestPerftest(ReaderContract):
     ) -> None:
         log = tmp_path_factory.mktemp("mixed") / "log"
         log.write_text("\n".join(lines)[at:])
-        found = self.found_in(log)
+        found = self.figures_in(log)
         assert set(values(found, "latency_median")) <= {1.79}
         assert {round(value) for value in values(found, "bandwidth")} <= {round(11030.45 * 2**20)}

@@ -70,7 +70,7 @@ class TestTimm(ReaderContract):
         assert found.problems == []
 
     def test_a_training_that_starts_again_in_one_log_is_several_runs(self, foreign_logs: Path) -> None:
-        found = self.found_in(foreign_logs / "failing" / "timm-restarted-in-one-log.txt")
+        found = self.figures_in(foreign_logs / "failing" / "timm-restarted-in-one-log.txt")
         assert found.problems == [
             "line 5: step 0 after step 100: the file holds several runs; put each run in its own file"
         ]

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from assay.analyse.comparison.sides import OpenQuestion
 from assay.analyse.comparison.verdict import more_runs_may_decide, obstacle
 from assay.analyse.doubts import KINDS
 from assay.analyse.doubts.design import FAILED_RUNS_LEFT_OUT
 from assay.analyse.doubts.scaling import SUPERLINEAR
-from assay.analyse.rankings.ranking import Ranking
 from assay.records import Comparison, Doubt, Requirement
 from assay.report import figures
 from assay.report.contents.contents import Contents
-from assay.report.sentences import scaling as scaling_words
 from assay.report.sentences import sentences
 from assay.report.sentences.exchange import first_transport_line
 from assay.report.sentences.sentences import in_two_sessions, is_speed, verdict_word
 from assay.report.sentences.why import undecided_reason
 from assay.units import all_of
+
+if TYPE_CHECKING:
+    from assay.analyse.rankings.ranking import Ranking
 
 _LOST = FAILED_RUNS_LEFT_OUT.code  # how far it may have shifted the measurements is part of the answer
 _FINAL = ("Accept", "Do not accept")
@@ -215,6 +217,8 @@ def lead(contents: Contents) -> str:
     if held:
         return f"{held.count('holds')} of {len(held)} requirements hold."
     if contents.studies and len(contents.sides) > 1:
+        from assay.report.sentences import scaling as scaling_words  # a run of one size needs none
+
         return " ".join(f"{study.curve.benchmark}: {scaling_words.lead(study)}" for study in contents.studies)
     otherwise = first_transport_line([r for side in contents.sides.values() for r in side])
     alone = f"{next(iter(contents.sides))}, measured alone."
