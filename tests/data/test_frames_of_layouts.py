@@ -113,7 +113,7 @@ def test_labels_of_cityscapes_are_their_ids(here: Path, tmp_path: Path) -> None:
     read = benchmark(tmp_path, tmp_path / "m.jsonl", batch_size=1)
     assert (len(read.names), read.names[26]) == (34, "car")  # type: ignore[attr-defined]
     files = import_module("assay_payloads.training.segmentation")
-    found = files.Frames([tmp_path / frames[0].label], read.colours, (32, 64), [tmp_path / frames[0].image])  # type: ignore[attr-defined]
+    found = files.Frames([tmp_path / frames[0].label], read.colors, (32, 64), [tmp_path / frames[0].image])  # type: ignore[attr-defined]
     with pytest.raises(Exception, match="12% of its pixels have colors that are not"):
         found[0]
     ids[ids == 40] = 0

@@ -1,6 +1,6 @@
 """The input of a training: every sample once per epoch over all ranks, decoded ahead, with timed waits.
 
-A data set is map-style: `len(data)` and `data[index]`. It may have three more methods: `where(index)`, the
+A data set is map-style: `len(data)` and `data[index]`. It may have three more methods: `location(index)`, the
 file of a sample, for messages; `stored_bytes(index)`, the bytes read for it, used by data-only;
 `arranged(order, step)`, an epoch's random order adapted to the data, such as samples of similar length in a
 step. If a sample involves no randomness, `draws = False` skips seeding, which takes longer than a sentence.

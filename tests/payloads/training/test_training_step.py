@@ -179,7 +179,7 @@ def test_failures_become_words(
             def __getitem__(self, index: int) -> bytes:
                 return (tmp_path / "7.jpg").read_bytes()
 
-            def where(self, index: int) -> str:
+            def location(self, index: int) -> str:
                 return f"image {index}"
 
         feed.SeededDataset(Folder(), 1)[7]
