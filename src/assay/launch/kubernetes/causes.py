@@ -357,6 +357,17 @@ def node_lost(pod: str, node: str, silent_s: float) -> Cause:
     )
 
 
+def not_ready(exits: Sequence[str], waited_s: float) -> Cause:
+    """A container beside ranks that have not met ended: the name of their pod is no longer resolved."""
+    return Cause(
+        "not-ready",
+        exits[0],
+        "; ".join((*exits[1:], f"{waited_s:g} s later its ranks had not met the others")),
+        "keep containers beside the ranks running: `patch` has its command",
+        final=True,
+    )
+
+
 def namespace_deleted(refusal: str) -> Cause:
     """Somebody deleted the namespace, and everything in it."""
     return Cause(

@@ -16,6 +16,7 @@ from assay.launch.kubernetes.causes import (
     namespace_deleted,
     no_operator,
     node_lost,
+    not_ready,
     past_waits,
     too_few_pods,
     too_late,
@@ -29,6 +30,7 @@ from assay.launch.kubernetes.job_state import (
     has_replacement,
     is_out_of_reach,
     is_over,
+    other_exits,
     outcome,
     unreachable,
     waited_in_vain,
@@ -44,6 +46,7 @@ from assay.records import JobState, Output
 LOOK_EVERY_S = 2.0  # at the job object and its events, while the job waits for something
 OUT_OF_REACH_S = 8.0  # a kubelet restart takes less
 FAILED_S = 3.0  # beyond the grace time: for pods to end on their own once their job has failed
+NOT_READY_S = 15.0  # for ranks to meet if they had the name of a pod that is no longer ready
 TAKEN_UP_S = 10.0  # for its controller; a healthy one takes less than a second
 FAILED = (JobState.FAILED, JobState.TIMED_OUT)
 PODS_ASKED = 4  # waiting pods whose events are read
@@ -94,6 +97,7 @@ class Follower:
         self._job_is_gone = self._job_is_removed = self._job_says_something = self._ended_here = False
         self._began = self._looked_at = time.monotonic()
         self._failed_at: float | None = None  # when its job object was first seen to have failed
+        self._not_ready_at: float | None = None  # when a container beside ranks had ended
         self._before_end: JobPods | None = None  # its pods when this side ended them
         self._out_of_reach: dict[str, float] = {}
         self._came_from: dict[str, str] = {}  # stream → uid of the pod whose log contains it
@@ -179,8 +183,9 @@ class Follower:
             self._end(pods)
         if self._ended_here or time.monotonic() < self._looked_at + LOOK_EVERY_S:
             return
-        if self._has_failed_for_long(pods):
-            self._hindered = causes(pods.seen.values(), ())
+        exits = self._cannot_meet(pods)
+        if exits or self._has_failed_for_long(pods):
+            self._hindered = [not_ready(exits, NOT_READY_S)] if exits else causes(pods.seen.values(), ())
             self._end(pods)
             return
         waiting = [pod for pod in pods.seen.values() if _waits(pod)]
@@ -277,6 +282,16 @@ class Follower:
             return False
         self._failed_at = self._failed_at or now
         return now > self._failed_at + self._job.grace_s + FAILED_S
+
+    def _cannot_meet(self, pods: JobPods) -> list[str]:
+        """Containers that ended beside ranks which have not met, and no longer can; none if they may yet."""
+        started = sum(stream.startswith("started-") for stream in self._came_from)
+        if not self._job.kind.names_ready or started == self._job.nodes:
+            return []
+        exits = list(other_exits(pods.seen.values()))
+        now = time.monotonic()
+        self._not_ready_at = (self._not_ready_at or now) if exits else None
+        return exits if self._not_ready_at is not None and now > self._not_ready_at + NOT_READY_S else []
 
     def _end(self, pods: JobPods) -> None:
         """It will not continue: end what is left of it."""

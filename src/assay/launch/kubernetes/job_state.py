@@ -125,7 +125,7 @@ def _by_the_cluster(seen: JobEvidence) -> tuple[JobState, str]:
         if not gone or _was_over(pod, gone_at):
             last_lines = seen.runtime_lines.get(pod["metadata"]["name"]) or message
             cause = f"{call(pod)} exited {exit_code}" + (f": {last_lines}" if last_lines else "")
-            return JobState.FAILED, "; ".join((cause, *_other_exits(seen.pods)))
+            return JobState.FAILED, "; ".join((cause, *other_exits(seen.pods)))
     if gone:
         first_gone = next(pod for pod in seen.pods if pod["metadata"]["uid"] == gone)
         return JobState.LOST, f"{call(first_gone)} was deleted while the job ran, but not by this run"
@@ -149,7 +149,7 @@ def _was_over(pod: Object, gone_at: float | None) -> bool:
     return ended_at < gone_at or (ended_at == gone_at and not by_signal)
 
 
-def _other_exits(pods: Iterable[Object]) -> Iterator[str]:
+def other_exits(pods: Iterable[Object]) -> Iterator[str]:
     """Containers that ended next to ranks that had not: their pods were not ready from then on."""
     for pod in pods:
         for status in () if is_over(pod) else pod.get("status", {}).get("containerStatuses", ()):

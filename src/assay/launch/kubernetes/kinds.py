@@ -43,6 +43,7 @@ class JobKind:
     needs          what must be installed, as text; "" for what every cluster has
     heeds_deletion its controller creates nothing more for an object that is being deleted, so that deletion
                    can wait until everything that belongs to the object is gone
+    names_ready    the cluster resolves the names of its pods only while they are ready
     """
 
     name: str
@@ -55,6 +56,7 @@ class JobKind:
     spec: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
     heeds_deletion: bool = True
+    names_ready: bool = False
 
     @staticmethod
     def pods(token: str) -> str:
@@ -286,6 +288,7 @@ MPIJOB = JobKind(
     programs=(MPI_PROGRAM,),
     spec={"rank_env": f"{payload.JOB_DIR}/arrivals"},
     needs="the MPI Operator",
+    names_ready=True,
 )
 
 
