@@ -60,8 +60,7 @@ def command(
     Exit codes: 0 checked, and removed what was requested; 4 no such system; 5 a system can't be checked,
     or something can't be removed.
     """
-    from assay.documents.leftovers import document
-    from assay.questions.clean import clean, not_looked_at
+    from assay.questions.clean import clean, clean_document, not_looked_at
 
     if all_systems and system is not None:
         raise InputError("name a SYSTEM or use --all, not both")
@@ -69,7 +68,7 @@ def command(
     cleaned = [clean(target, yes=yes, running=running, runs=runs_dir) for target in chosen]
     others = not_looked_at([target.name for target in chosen], systems=systems_file, runs=runs_dir)
     if as_json:
-        echo_json(document(cleaned, others))
+        echo_json(clean_document(cleaned, others))
     else:
         _show(cleaned, removing=yes)
         for other in others:

@@ -28,13 +28,15 @@ def command(directory: Path, remove: tuple[str, ...], as_json: bool) -> None:
     Exit codes: 0 the sets are listed; 4 there is no cache, or no such set; 5 a set is in use, or can't be
     removed.
     """
-    from assay.documents.datasets import sets_document
     from assay.questions.stage_data import staged_sets
     from assay.units import counted, human
 
     sets = staged_sets(directory, remove=remove)
     if as_json:
-        echo_json(sets_document(sets))
+        from dataclasses import asdict
+
+        plain = [asdict(cached_set) for cached_set in sets]
+        echo_json({"sets": plain, "bytes": sum(cached_set.bytes for cached_set in sets)})
         return
     from datetime import UTC, datetime
 

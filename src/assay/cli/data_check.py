@@ -60,9 +60,9 @@ def command(
     if live:
         show_progress("")
     if as_json:
-        from assay.documents.datasets import check_document
+        from dataclasses import asdict
 
-        echo_json(check_document(check))
+        echo_json(asdict(check))
     else:
         sizes = ", ".join(f"{size:,} for {part}" for part, size in check.samples.items())
         click.echo(f"{sizes}; {counted(check.damaged, 'sample')} can't be read")

@@ -42,14 +42,14 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
     if together is not None:
         _show_together([name.strip() for name in together.split(",")], where, catalog, as_json=as_json)
         return
-    from assay.documents.datasets import drift_document, shares_document
-
     if scenes:
         from assay.questions.datasets import scene_drift
 
         drifts = scene_drift(where, catalog=catalog)
         if as_json:
-            echo_json(drift_document(drifts))
+            from dataclasses import asdict
+
+            echo_json({"scenes": [asdict(drift) for drift in drifts]})
         else:
             table = _table(
                 "scene", "frames", "distance", "at random", "differs most in", "share there", "of all"
@@ -63,7 +63,7 @@ def command(where: str, catalog: Path, together: str | None, scenes: bool, as_js
                 "At random: 19 of 20 random sets of as many frames are at most this far from all frames"
             )
         return
-    from assay.questions.datasets import class_shares
+    from assay.questions.datasets import class_shares, shares_document
 
     count, shares = class_shares(where, catalog=catalog)
     if as_json:

@@ -49,9 +49,7 @@ def command(
 
     result = feeds(*references, sample_bytes=sample_bytes, checkpoint_every=checkpoint_every, runs=runs_dir)
     if as_json:
-        from assay.documents.feeding import document
-
-        echo_json(document(result))
+        echo_json(result.document())
         return
     for feeding in result.feedings:
         for line in _feeding(feeding):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -102,10 +102,8 @@ def command(
     )
     files = _written(chosen, parts, manifest, page)
     if as_json:
-        from assay.documents.datasets import manifest_document
-
         echo_json(
-            [manifest_document(part) for part in parts] if split else {**manifest_document(chosen), **summary}
+            [_manifest_as_data(part) for part in parts] if split else {**_manifest_as_data(chosen), **summary}
         )
     else:
         _show(chosen, parts, files)
@@ -205,9 +203,7 @@ def _show_answer(answer: SqlAnswer, *, as_json: bool) -> None:
     from assay.cli.data_table import DataTable, TableColumn
 
     if as_json:
-        from assay.documents.datasets import answer_document
-
-        echo_json(answer_document(answer))
+        echo_json(answer.document())
         return
     kinds = [
         all(isinstance(row[column], (int, float, type(None))) for row in answer.rows)
@@ -219,3 +215,9 @@ def _show_answer(answer: SqlAnswer, *, as_json: bool) -> None:
     for row in answer.rows:
         table.add("" if value is None else str(value) for value in row)
     table.show()
+
+
+def _manifest_as_data(manifest: Manifest) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(manifest), "bytes": manifest.bytes}

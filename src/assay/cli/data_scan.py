@@ -93,9 +93,10 @@ def command(
         show_progress("")
     damaged = _damaged(catalog)
     if as_json:
-        from assay.documents.datasets import scan_document
+        from dataclasses import asdict
 
-        echo_json(scan_document(done, damaged))
+        frames = [{"label": label, "why": why} for label, why in damaged]
+        echo_json({**asdict(done), "damaged_frames": frames})
     else:
         rate = f", {done.read / done.seconds:.0f} frames/s" if done.read and done.seconds else ""
         summary = f"{counted(done.read, 'frame')} read in {human_seconds(done.seconds)}{rate}"

@@ -104,9 +104,9 @@ def command(
     if live:
         show_progress("")
     if as_json:
-        from assay.documents.datasets import staging_document
+        from dataclasses import asdict
 
-        echo_json(staging_document(done))
+        echo_json(asdict(done))
         return
     rate = f", {human(done.copied_bytes / done.seconds, 'B/s')}" if done.copied_bytes else ""
     much = human(float(done.copied_bytes), "B")

@@ -121,22 +121,17 @@ def command(
         command_line=("assay", *sys.argv[1:]),
     )
     if as_json:
-        from assay.documents.data_jobs import document
-        from assay.documents.sessions import document as session_document
-
-        echo_json({**session_document(result), "data_job": document(job)})
+        echo_json({**result.document(), "data_job": job.document()})
     else:
         show_result(result)
     sys.exit(CODES_OF_ANSWERS[result.outcome])
 
 
 def _show_dry_run(job: DataJob, *, as_json: bool) -> None:
-    from assay.documents import data_jobs, plans
-
     trial = job.plan.plan.trials[0]
     if as_json:
-        sent = plans.trial_document(job.plan, trial, None)
-        echo_json({"schema": "assay.data-job/1", **data_jobs.document(job), "first": sent})
+        sent = job.plan.trial_document(trial, None)
+        echo_json({"schema": "assay.data-job/1", **job.document(), "first": sent})
         return
     from assay.cli.plan import sent_text
 

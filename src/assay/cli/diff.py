@@ -54,9 +54,7 @@ def command(a: str, b: str, everything: bool, runs_dir: Path, as_json: bool) -> 
 
     differences = diff(a, b, runs=runs_dir)
     if as_json:
-        from assay.documents.differences import document
-
-        options.echo_json(document(differences, everything=everything))
+        options.echo_json(differences.document(everything=everything))
     else:
         _show(differences, everything=everything)
     if not differences.known:

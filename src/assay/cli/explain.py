@@ -26,9 +26,9 @@ def command(code: str | None, as_json: bool) -> None:
 
     explained = explain(code)
     if as_json:
-        from assay.documents.explanations import document
+        from assay.questions.explain import explain_document
 
-        echo_json(document(explained))
+        echo_json(explain_document(explained))
         return
     click.echo("\n".join(_all() if code is None else _page(code)))
 

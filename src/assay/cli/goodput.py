@@ -67,9 +67,7 @@ def command(
         runs=runs_dir,
     )
     if as_json:
-        from assay.documents.goodput import document
-
-        echo_json(document(result))
+        echo_json(result.document())
         return
     for line in _describe_result(result):
         click.echo(line)

@@ -60,9 +60,9 @@ def command(
 
     histories = history(metric, suite=suite, benchmark=benchmark, system=system, since=since, runs=runs_dir)
     if as_json:
-        from assay.documents.histories import document
+        from assay.questions.history import history_document
 
-        echo_json(document(metric, histories))
+        echo_json(history_document(metric, histories))
     else:
         click.echo("\n\n".join("\n".join(_describe_history(annotated)) for annotated in histories))
     if report_file is not None:

@@ -68,9 +68,9 @@ def command(
         progress=progress if watched else None,
     )
     if as_json:
-        from assay.documents.fetching import document
+        from assay.questions.fetch_telemetry import fetch_document
 
-        echo_json(document(fetched))
+        echo_json(fetch_document(fetched))
     else:
         for line in _describe_fetched(fetched):
             click.echo(line)

@@ -31,9 +31,7 @@ def command(for_s: float, as_json: bool) -> None:
 
     state = idleness(for_=for_s)
     if as_json:
-        from assay.documents.schedules import idleness_document
-
-        echo_json(idleness_document(state))
+        echo_json(state.document())
     elif state.is_idle:
         machine = f"{state.busy_cores:.1f} of {state.cores} CPUs busy, {counted(state.gpus, 'GPU')}"
         click.echo(f"idle: {machine}")

@@ -91,9 +91,7 @@ def command(
         runs=runs_dir,
     )
     if as_json:
-        from assay.documents.schedules import document
-
-        echo_json(document(scheduled))
+        echo_json(scheduled.document())
         return
     _show(scheduled)
 

@@ -62,7 +62,6 @@ def command(
     Exit codes: 4 a time, address or file is invalid; 5 Prometheus is not installed, or a program does not
     start or has ended; 6 the directory is in use; 130 stopped by Ctrl-C.
     """
-    from assay.documents.monitoring_stacks import document
     from assay.questions.monitoring_stack import follow, monitoring_stack
 
     with monitoring_stack(
@@ -75,7 +74,7 @@ def command(
         alertmanager_config=alertmanager_config,
     ) as running:
         if as_json:
-            echo_json(document(running))
+            echo_json(running.document())
         else:
             for name, url in running.urls.items():
                 click.echo(f"{name:15} {url}")

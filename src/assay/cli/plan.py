@@ -71,7 +71,6 @@ def command(
     if validate and shown is None:
         raise click.UsageError("--validate checks one trial: name it with --show")
     check_limits(until, max_repeats, max_time)
-    from assay.documents import plans
     from assay.questions.plan import plan
 
     suite_plan = plan(
@@ -85,14 +84,14 @@ def command(
     )
     if shown is None:
         if as_json:
-            echo_json(plans.document(suite_plan))
+            echo_json(suite_plan.document())
         else:
             _print_plan(suite_plan)
         return
     trial = suite_plan.trial(shown)
     answers = suite_plan.checked(trial) if validate else None
     if as_json:
-        echo_json(plans.trial_document(suite_plan, trial, answers))
+        echo_json(suite_plan.trial_document(trial, answers))
     else:
         replies = [f"# {_describe_check(check)}" for check in answers or ()]
         click.echo("\n".join([sent_text(trial, suite_plan.sent(trial)), *replies]))

@@ -61,9 +61,7 @@ def command(
 
     pushed = push(url, *references, token_file=token_file, ca_file=ca_file, runs=runs_dir, tell=tell)
     if as_json:
-        from assay.documents.pushes import document
-
-        echo_json(document(pushed))
+        echo_json(pushed.document())
         return
     for session in pushed.sessions:
         what = f"sent, {human(float(session.bytes), 'B')}" if session.added else "the server has it already"

@@ -18,9 +18,7 @@ def command(runs_dir: Path, as_json: bool) -> None:
 
     run_queue = queue(runs=runs_dir)
     if as_json:
-        from assay.documents.queue import document
-
-        echo_json(document(run_queue))
+        echo_json(run_queue.document())
         return
     if not run_queue.runs:
         click.echo("The queue is empty.")

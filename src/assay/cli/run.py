@@ -125,9 +125,7 @@ def command(
         command_line=("assay", *sys.argv[1:]),
     )
     if as_json:
-        from assay.documents.sessions import document
-
-        echo_json(document(result))
+        echo_json(result.document())
     else:
         show_result(result)
     if report_file is not None:

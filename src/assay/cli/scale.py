@@ -83,9 +83,7 @@ def command(
         runs=runs_dir,
     )
     if as_json:
-        from assay.documents.curves import document
-
-        echo_json(document(scaling_curves))
+        echo_json(scaling_curves.document())
         return
     from assay.cli.console import Console
     from assay.report.terminal import scaling as scaling_terminal

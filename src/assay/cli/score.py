@@ -87,9 +87,7 @@ def command(
     scores = score(*paths, round=round_, stated=stated, rules=rules, progress=waiting.tell)
     waiting.close()
     if as_json:
-        from assay.documents.scores import document
-
-        echo_json(document(scores, rules=rules))
+        echo_json(scores.document(rules=rules))
     else:
         _print(scores.sets, scores.inference, with_runs=runs_table, rules=rules)
     if not scores.sound:

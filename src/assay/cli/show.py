@@ -46,9 +46,7 @@ def command(run: str, runs_dir: Path, as_json: bool) -> None:
 
     details = show(run, runs=runs_dir)
     if as_json:
-        from assay.documents.details import document
-
-        echo_json(document(details))
+        echo_json(details.document())
         return
     from assay.cli.console import Console
     from assay.report.sentences.exchange import transport_lines

@@ -139,9 +139,7 @@ def command(
         file = _containerfile(advice, output, base) if containerfile else None
         _write(advice, output, file)
     if as_json:
-        from assay.documents.stack_advice import document
-
-        options.echo_json(document(advice))
+        options.echo_json(advice.document())
     else:
         from assay.view.terminal import printable
 

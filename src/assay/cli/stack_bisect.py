@@ -181,9 +181,7 @@ def command(
 
     def planned(plan: BisectPlan) -> bool:
         if plan_only and as_json:
-            from assay.documents.stack_bisections import plan_document
-
-            options.echo_json(plan_document(plan))
+            options.echo_json(plan.document())
         elif plan_only or not quiet:
             for line in plan_lines(plan):
                 _say(line)
@@ -202,9 +200,7 @@ def command(
     if result is None:
         sys.exit(EXIT_OK)
     if as_json:
-        from assay.documents.stack_bisections import document
-
-        options.echo_json(document(result))
+        options.echo_json(result.document())
     else:
         from assay.view.terminal import printable
 

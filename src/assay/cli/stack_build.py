@@ -183,9 +183,7 @@ def command(
             on_line=on_line,
         )
     if as_json:
-        from assay.documents.stack_builds import document
-
-        options.echo_json(document(built))
+        options.echo_json(built.document())
     else:
         for line in _describe_build(built, push):
             click.echo(line)

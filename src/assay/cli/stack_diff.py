@@ -58,9 +58,7 @@ def command(a: str, b: str, margin: float | None, runs_dir: Path, as_json: bool)
     with reading() as progress:
         stack_differences = diff_stacks(a, b, margin=margin, runs=runs_dir, progress=progress)
     if as_json:
-        from assay.documents.stacks import differences
-
-        options.echo_json(differences(stack_differences))
+        options.echo_json(stack_differences.document())
     else:
         from assay.view.terminal import printable
 

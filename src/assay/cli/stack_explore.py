@@ -84,9 +84,7 @@ def command(
         command_line=("assay", *sys.argv[1:]),
     )
     if as_json:
-        from assay.documents.stack_explorations import document
-
-        options.echo_json(document(result))
+        options.echo_json(result.document())
     else:
         _show(result)
     if result.build_only:

@@ -42,9 +42,7 @@ def command(workload: str | None, runs_dir: Path, as_json: bool) -> None:
     with reading() as progress:
         listing = stack_indicators(workload=workload, runs=runs_dir, progress=progress)
     if as_json:
-        from assay.documents.stack_indicators import document
-
-        options.echo_json(document(listing))
+        options.echo_json(listing.document())
         return
     from assay.view.terminal import printable
 

@@ -43,9 +43,7 @@ def command(package: str | None, workload: str | None, runs_dir: Path, as_json: 
     with reading() as progress:
         stack_listing = list_stacks(package=package, workload=workload, runs=runs_dir, progress=progress)
     if as_json:
-        from assay.documents.stacks import listing
-
-        options.echo_json(listing(stack_listing))
+        options.echo_json(stack_listing.document())
         return
     if not stack_listing.stacks:
         click.echo("No run has observed such a stack." if package or workload else "No stack is known yet.")

@@ -39,9 +39,7 @@ def command(stack: str, everything: bool, runs_dir: Path, as_json: bool) -> None
     with reading() as progress:
         known_stack = show_stack(stack, runs=runs_dir, progress=progress)
     if as_json:
-        from assay.documents.stacks import details
-
-        options.echo_json(details(known_stack))
+        options.echo_json(known_stack.document())
         return
     from assay.view.terminal import printable
 

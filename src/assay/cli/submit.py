@@ -73,9 +73,7 @@ def command(
         composed=None if as_json else _print_folder,
     )
     if as_json:
-        from assay.documents.submissions import document
-
-        echo_json(document(submission, round_))
+        echo_json(submission.document(round_))
     else:
         _print_findings(submission.findings, round_)
     if not submission.complete:

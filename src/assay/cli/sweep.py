@@ -166,9 +166,7 @@ def command(
         **choices,
     )
     if as_json:
-        from assay.documents.sweeps import document
-
-        echo_json(document(system, result))
+        echo_json(result.document(system))
     else:
         _show(result, beside=form is not None)
     for line in (line for way_off in result.keep_off if way_off.form == form for line in way_off.apply):

@@ -46,9 +46,7 @@ def command(run: str, every: float, once: bool, runs_dir: Path, as_json: bool) -
     from assay.questions.top import top
 
     if as_json:
-        from assay.documents.running import answer
-
-        echo_json(answer(top(run, runs=runs_dir)))
+        echo_json(top(run, runs=runs_dir).document())
         return
     from assay.cli.console import Console
 

@@ -22,9 +22,7 @@ def show(directory: Path, *, as_json: bool) -> None:
 
     record = flight_record(directory)
     if as_json:
-        from assay.documents.watching import flight_document
-
-        echo_json(flight_document(record))
+        echo_json(record.document())
     else:
         for line in _describe_record(record):
             click.echo(line)

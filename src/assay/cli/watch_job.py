@@ -39,12 +39,11 @@ def show(
     watched = watch_job(slurm_job=slurm_job, kubernetes=kubernetes, every=every, for_=for_, python=python)
     paced = beside(_paced(watched, every), logs, as_json=as_json)
     if as_json:
-        from assay.documents.watching import job_document, job_summary
-
         last = None
         for last in paced:
-            echo_json_line(job_document(last))
-        echo_json_line(job_summary(last))
+            echo_json_line(last.document())
+        places = last.places if last else {}
+        echo_json_line({"summary": {place: watching.summary() for place, watching in places.items()}})
         return
     (_live if sys.stdout.isatty() else _print_samples)(paced)
 

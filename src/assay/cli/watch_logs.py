@@ -60,9 +60,7 @@ def ended(logs: WatchedLogs | None) -> None:
 
 def _look(logs: WatchedLogs, *, as_json: bool, only_off: bool = False) -> None:
     if as_json:
-        from assay.documents.watching import logs_document
-
-        echo_json_line(logs_document(logs))
+        echo_json_line(logs.document())
         return
     for log in () if only_off else logs.logs:
         click.echo(f"{log.path}  {_words(log)}")

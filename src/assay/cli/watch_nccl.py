@@ -22,9 +22,7 @@ def show(address: str, every: float, for_: float | None, *, as_json: bool) -> No
     last = None
     for last in watch_nccl(address, every=every, for_=for_):
         if as_json:
-            from assay.documents.watching import ras_document
-
-            echo_json_line(ras_document(last))
+            echo_json_line(last.document())
             continue
         for line in _describe_communicators(last):
             click.echo(line)

@@ -28,12 +28,10 @@ def show(pid: int, every: float, for_: float | None, logs: WatchedLogs | None, *
 
     samples = beside(watch(pid, every=every, for_=for_), logs, as_json=as_json)
     if as_json:
-        from assay.documents.watching import document, summary
-
         last = None
         for last in samples:
-            echo_json_line(document(last))
-        echo_json_line(summary(last))
+            echo_json_line(last.document())
+        echo_json_line({"summary": last.summary() if last else {}})
         return
     (_live if sys.stdout.isatty() else _lines)(samples)
 

@@ -68,6 +68,12 @@ class SqlAnswer:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
+    def document(self) -> dict[str, Any]:
+        """Rows as they are, other values than numbers as text."""
+        plain = (str, int, float, bool, type(None))
+        rows = [[value if isinstance(value, plain) else str(value) for value in row] for row in self.rows]
+        return {"columns": list(self.columns), "rows": rows}
+
 
 def chosen(
     catalog: Catalog,

@@ -12,7 +12,7 @@ import math
 import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,6 +93,16 @@ class FlightRecord:
     def stragglers(self) -> tuple[Straggler, ...]:
         """The ranks that are slower, in any group."""
         return tuple(slow for verdict in self.verdicts.values() for slow in verdict.slow)
+
+    def document(self) -> dict[str, Any]:
+        """What dumps of the flight recorder say."""
+        return {
+            "ranks": self.ranks,
+            "stops": [asdict(stop) for stop in self.stops],
+            "stragglers": [asdict(straggler) for straggler in self.stragglers],
+            "timed": self.timed,
+            "judged": {group: verdict.document() for group, verdict in self.verdicts.items()},
+        }
 
 
 def flight_record(directory: Path) -> FlightRecord:

@@ -6,7 +6,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -103,6 +103,25 @@ class LiveRun:
             return ""
         return f"{'at most ' if self.is_most else ''}about {rough_seconds(self.left_s)} left"
 
+    def document(self) -> dict[str, Any]:
+        """A running trial."""
+        trial = self.run.trial
+        return {
+            "run": self.run.id,
+            "suite": trial.suite,
+            "session": self.session,
+            "trial": trial.id,
+            "system": trial.system,
+            "running_s": self.running_s,
+            "left_s": self.left_s,
+            "left_is_most": self.is_most,
+            "done": self.done,
+            "trials": self.trials,
+            "stopped": self.stopped,
+            "nodes": [asdict(node) for node in self.nodes],
+            "ranks": [asdict(rank) for rank in self.ranks],
+        }
+
 
 @dataclass(frozen=True)
 class LiveRuns:
@@ -110,6 +129,13 @@ class LiveRuns:
 
     running: tuple[LiveRun, ...]
     problems: tuple[Problem, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Every running trial, and the sessions that can't be read."""
+        return {
+            "running": [live.document() for live in self.running],
+            "unreadable": [str(problem) for problem in self.problems],
+        }
 
 
 def live_runs(runs_dir: Path, reference: str = "", now: float | None = None) -> LiveRuns:

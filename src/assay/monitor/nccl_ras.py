@@ -12,7 +12,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from assay.errors import HostError, InputError
@@ -157,6 +157,16 @@ class RasWatch:
                     behind,
                 )
         return None
+
+    def document(self) -> dict[str, Any]:
+        """What NCCL reports of its communicators, and which ranks need a look."""
+        return {
+            "at_s": self.at_s,
+            "communicators": [asdict(communicator) for communicator in self.communicators],
+            "stalls": [asdict(stall) for stall in self.stalls],
+            "lost": {name: [asdict(rank) for rank in ranks] for name, ranks in self.lost.items()},
+            "failed": {name: [asdict(rank) for rank in ranks] for name, ranks in self.failed.items()},
+        }
 
 
 def watch(address: str, period_s: float, for_s: float | None = None) -> Iterator[RasWatch]:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 from assay.errors import HostError
@@ -229,6 +229,17 @@ class NodeIdleness:
     def is_idle(self) -> bool:
         """Whether nothing else needs the machine."""
         return not self.reasons
+
+    def document(self) -> dict[str, Any]:
+        """Whether the machine is idle, and why not."""
+        return {
+            "schema": "assay.idle/1",
+            "idle": self.is_idle,
+            "busy_cores": self.busy_cores,
+            "cores": self.cores,
+            "gpus": self.gpus,
+            "reasons": [*self.reasons],
+        }
 
 
 def node_idleness(for_s: float) -> NodeIdleness:

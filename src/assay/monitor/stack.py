@@ -43,6 +43,10 @@ class MonitoringStack:
             if (code := process.poll()) is not None:
                 raise HostError(_ended(name, code, _log(self.directory, name)))
 
+    def document(self) -> dict[str, Any]:
+        """URLs by program, and how to get the programs that are not here."""
+        return {"directory": str(self.directory), "urls": {**self.urls}, "missing": {**self.missing}}
+
 
 @contextmanager
 def stack(options: StackOptions) -> Iterator[MonitoringStack]:

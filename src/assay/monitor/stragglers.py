@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,14 @@ class RankVerdict:
     named_from: float | None = None
     correlated: Mapping[int, float] = field(default_factory=dict)
     steps: int = 0
+
+    def document(self) -> dict[str, Any]:
+        """What could have been seen of ranks."""
+        return {
+            "named_from": self.named_from,
+            "correlated_steps": {str(rank): steps for rank, steps in self.correlated.items()},
+            "steps": self.steps,
+        }
 
 
 @dataclass(frozen=True)

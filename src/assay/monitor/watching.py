@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from assay import payload_files
 from assay.errors import InputError
@@ -85,6 +85,18 @@ class Watching:
             if power is not None:
                 summary[f"gpu_{gpu}_energy_joules"] = power * passed_s
         return summary
+
+    def document(self) -> dict[str, Any]:
+        """The newest samples."""
+        header, node = self.header, self.latest[None]
+        return {
+            "started_at": header.started_at if header else None,
+            "at_s": node.at_s,
+            "node": {**node.values},
+            "per_second": self.speeds.get(None, {}),
+            "gpus": {gpu: {**sample.values} for gpu, sample in self.latest.items() if gpu is not None},
+            "events": [{"at_s": e.at_s, "gpu": e.gpu, "xid": e.xid, "words": e.words} for e in self.events],
+        }
 
 
 def watch(pid: int, period_s: float, for_s: float | None = None) -> Iterator[Watching]:

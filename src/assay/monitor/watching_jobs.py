@@ -57,6 +57,18 @@ class WatchedJob:
     places: dict[str, Watching] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
+    def document(self) -> dict[str, Any]:
+        """The newest samples of each node or pod, and why others have none."""
+        return {
+            "job": self.job,
+            "places": {
+                place: watching.document()
+                for place, watching in self.places.items()
+                if None in watching.latest
+            },
+            "failed": dict(self.failed),
+        }
+
 
 def watch(job: str, commands: Sequence[SamplerCommand], for_s: float | None = None) -> Iterator[WatchedJob]:
     """Sample every place until the job ends, or for a time; nothing of the job is changed.

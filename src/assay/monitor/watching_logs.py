@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from assay.errors import InputError, Problem
 from assay.inputs import LONGEST_LINE, reading
@@ -176,6 +176,27 @@ class WatchedLogs:
     def names_a_rank(self) -> bool:
         """Whether the job, or one of its ranks, needs a look."""
         return self.stop is not None or bool(self.ranks.slow)
+
+    def document(self) -> dict[str, Any]:
+        """What a job's logs have said so far, and which of them need a look."""
+        return {
+            "at": self.at,
+            "logs": [
+                {
+                    "path": str(log.path),
+                    "format": log.format or None,
+                    "step": log.steps.newest,
+                    "figures": {**log.steps.figures},
+                    "units": {**log.units},
+                    "silent_s": log.grown_s,
+                    "off": log.off or None,
+                }
+                for log in self.logs
+            ],
+            "stop": None if self.stop is None else asdict(self.stop),
+            "stragglers": [asdict(straggler) for straggler in self.ranks.slow],
+            "judged": self.ranks.document(),
+        }
 
 
 def watched_logs(paths: Sequence[Path], pattern: str | None = None) -> WatchedLogs:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import InputError
 from assay.questions.browsing import has_runs
 from assay.questions.evidence import runs_directory
 from assay.questions.stack_knowledge import known
-from assay.records import DEFAULT_MARGIN
+from assay.records import DEFAULT_MARGIN, to_plain
 from assay.units import margin_of
 
 if TYPE_CHECKING:
@@ -107,6 +107,42 @@ class StackAdvice:
         if self.chosen is None or self.indicator is not None:
             return False
         return self.goal == "stable" or self.evidence.compared
+
+    def document(self) -> dict[str, Any]:
+        """The advice with its reasons and both files."""
+        from assay.questions.stack_indicators import prediction_document
+        from assay.questions.stack_knowledge import hardware_document, observation_document, stack_document
+
+        evidence, series = self.evidence, self.evidence.series
+        return {
+            "schema": "assay.stack-advice/1",
+            "goal": self.goal,
+            "decided": self.decided,
+            "hardware": hardware_document(self.hardware),
+            "chosen": None if self.chosen is None else self.chosen.stack.digest,
+            "whole": self.whole,
+            "settings": dict(self.settings),
+            "packages": [asdict(package) for package in self.packages],
+            "workload": None if series is None else series.workload.workload,
+            "metric": None if series is None else series.metric.name,
+            "series": None if series is None else series.title,
+            "indicator": None if self.indicator is None else prediction_document(self.indicator),
+            "indicators": [prediction_document(indicator) for indicator in self.indicators],
+            "candidates": [_candidate_as_data(candidate) for candidate in self.candidates],
+            "newest_measured": evidence.latest,
+            "not_used": {"other_hardware": evidence.foreign, "stale": evidence.stale, "busy": evidence.busy},
+            "broken": [
+                {"stack": stack_document(failure.stack), **observation_document(failure)}
+                for failure in evidence.broken
+            ],
+            "known_failures": [observation_document(failure) for failure in self.known_failures],
+            "vulnerable": None
+            if self.vulnerable is None
+            else [asdict(advisory) for advisory in self.vulnerable],
+            "excluded": list(self.excluded),
+            "pylock": self.lock.pylock,
+            "requirements": self.requirements,
+        }
 
 
 def advise_stack(
@@ -425,3 +461,24 @@ def _failures(
         and observation.hardware.digest == machine.digest
         and all(observation.stack.packages.get(name) == version for name, version in named.items())
     )
+
+
+def _candidate_as_data(figures: CandidateFigures) -> dict[str, Any]:
+    from assay.questions.stack_knowledge import observation_document, stack_document
+
+    candidate = figures.candidate
+    return {
+        "stack": stack_document(candidate.stack),
+        "name": candidate.name,
+        "verdict": candidate.verdict,
+        "comparison": None if candidate.comparison is None else to_plain(candidate.comparison),
+        "through": list(candidate.through),
+        "level": asdict(candidate.level),
+        "observations": [observation_document(seen) for seen in candidate.observations],
+        "failures": [observation_document(seen) for seen in candidate.failures],
+        "size_bytes": figures.size_bytes,
+        "newest_at": figures.newest_at,
+        "memory": None if candidate.memory is None else asdict(candidate.memory),
+        "advisories": figures.advisories,
+        "on_front": figures.on_front,
+    }

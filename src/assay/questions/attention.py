@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from assay.errors import AssayError, InputError
 from assay.questions.browsing import browse, has_runs, newest_sessions
@@ -186,3 +186,10 @@ def _of_sweep(name: str, swept: SweepReport) -> Iterator[AttentionItem]:
 
     for answer in plain(swept)["answers"]:
         yield AttentionItem(name, "node", f"{answer['verdict']}: {answer['sentence']}")
+
+
+def attention_document(attention: Sequence[AttentionItem]) -> dict[str, Any]:
+    """The document."""
+    from assay.records import to_plain
+
+    return {"schema": "assay.attention/1", "attention": [to_plain(item) for item in attention]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from assay.records import Comparison
     from assay.run.progress import Tell
     from assay.stacks.bisecting.lines import StackLine
-    from assay.stacks.bisecting.search import BlocksOutcome, Measure, Search
+    from assay.stacks.bisecting.posterior import Confirmation, SpeedEffect
+    from assay.stacks.bisecting.search import BlocksOutcome, Culprit, Measure, Search
     from assay.stacks.exploring.environments import Workshop
     from assay.stacks.exploring.measuring import MeasuredWork
     from assay.stacks.stack import Change
@@ -50,6 +52,18 @@ class BisectPlan:
     fixed: tuple[Change, ...]
     at_least: int
     folder: Path
+
+    def document(self) -> dict[str, Any]:
+        """What would be bisected."""
+        return {
+            "schema": "assay.stack-bisection-plan/1",
+            "name": self.name,
+            "what": self.what,
+            "changes": list(self.names),
+            "fixed": [str(change) for change in self.fixed],
+            "at_least": self.at_least,
+            "folder": str(self.folder),
+        }
 
 
 @dataclass(frozen=True)
@@ -99,6 +113,21 @@ class BisectionResult:
     def decided(self) -> bool:
         """Whether a change is named that may be relied on."""
         return self.ended == "found" and not self.lines[0].too_busy
+
+    def document(self) -> dict[str, Any]:
+        """The answer: every line that was bisected, the coarsest first."""
+        return {
+            "schema": "assay.stack-bisection/1",
+            "name": self.plan.name,
+            "ended": self.ended,
+            "decided": self.decided,
+            "error": self.error,
+            "changes": list(self.plan.names),
+            "fixed": [str(change) for change in self.plan.fixed],
+            "spent_s": self.spent_s,
+            "sessions": list(self.sessions),
+            "lines": [_line_as_data(line) for line in self.lines],
+        }
 
 
 def bisect_stacks(
@@ -284,3 +313,60 @@ def _driven(search: Search, answer: Callable[[Measure], BlocksOutcome]) -> Itera
             request = run.send(answer(request))
     except StopIteration:
         return
+
+
+def _line_as_data(line: BisectedLine) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    search = line.search
+    reverted = search.reverted
+    return {
+        "what": line.what,
+        "changes": list(line.names),
+        "ended": search.ended,
+        "kind": search.kind,
+        "too_busy": line.too_busy,
+        "culprits": [_culprit_as_data(line, culprit) for culprit in search.culprits],
+        "not_confirmed": None if search.doubtful is None else _culprit_as_data(line, search.doubtful),
+        "probabilities": {line.names[index]: p for index, p in search.probabilities.items()},
+        "bad_relative_to_good": _effect_as_data(search.whole),
+        "bad_without_culprits": {"fails": reverted}
+        if isinstance(reverted, bool)
+        else _effect_as_data(reverted),
+        "comparison": None if line.ends is None else to_plain(line.ends),
+        "builds": line.builds,
+        "unbuildable": [{"stack": name, "why": why} for name, why in line.unbuildable],
+        "then": line.then,
+    }
+
+
+def _culprit_as_data(line: BisectedLine, culprit: Culprit) -> dict[str, Any]:
+    return {
+        "changes": [line.names[index] for index in culprit.changes],
+        "probability": culprit.probability,
+        "built_again": _confirmation_as_data(culprit.confirmed),
+        "good_with_it": {"fails": culprit.fails}
+        if culprit.fails is not None
+        else _effect_as_data(culprit.effect),
+        "explains": culprit.explains,
+    }
+
+
+def _confirmation_as_data(confirmation: Confirmation | None) -> dict[str, Any] | None:
+    if confirmation is None:
+        return None
+    return {
+        "effect": _effect_as_data(confirmation.effect),
+        "builds_of_each": confirmation.builds,
+        "spread_of_builds": math.expm1(confirmation.spread),
+        "confirmed": confirmation.slower,
+    }
+
+
+def _effect_as_data(effect: SpeedEffect | None) -> dict[str, float] | None:
+    if effect is None:
+        return None
+    return {
+        name: math.exp(getattr(effect, attribute))
+        for name, attribute in (("ratio", "log"), ("low", "low"), ("high", "high"))
+    }

@@ -48,6 +48,20 @@ class BuiltStack:
     pushed: str | None
     built_s: float
 
+    def document(self) -> dict[str, Any]:
+        """The image, what it did as an arbitrary user, and where it is."""
+        return {
+            "schema": "assay.stack-build/1",
+            "tag": self.tag,
+            "id": self.image.id,
+            "size_bytes": self.image.size_bytes,
+            "built_s": self.built_s,
+            "passed": self.test.passed,
+            "modules": list(self.test.modules),
+            "failed": [{"what": what, "why": why} for what, why in self.test.failed],
+            "pushed": self.pushed,
+        }
+
 
 def build_stack(
     file: str | PathLike[str],

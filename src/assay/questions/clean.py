@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import AssayError
 from assay.questions.evidence import runs_directory
@@ -111,3 +111,26 @@ def clean(
     except AssayError as refused:
         error = str(refused)
     return Leftovers(where.name, looked, tuple(remaining), removed, error)
+
+
+def clean_document(cleaned: Sequence[Leftovers], others: Sequence[OtherSystem]) -> dict[str, Any]:
+    """The document, as its schema describes it."""
+    return {
+        "schema": "assay.clean/1",
+        "systems": [_system_as_data(leftovers) for leftovers in cleaned],
+        "not_looked_at": [asdict(other) for other in others],
+    }
+
+
+def _system_as_data(cleaned: Leftovers) -> dict[str, Any]:
+    jobs = [
+        {
+            "token": left.token,
+            "what": list(left.what),
+            "session": left.session or None,
+            "goes_on": left.going or None,
+            "removed": left.token in cleaned.removed,
+        }
+        for left in cleaned.found
+    ]
+    return {"system": cleaned.system, "looked": cleaned.looked, "error": cleaned.error, "jobs": jobs}

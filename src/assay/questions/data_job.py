@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,28 @@ class DataJob:
     manifest: Manifest
     of: int
     plan: SuitePlan
+
+    def document(self) -> dict[str, Any]:
+        """What was chosen, the frames that it means now, and the suite that it becomes, without secrets."""
+        from assay import redact
+
+        filled, manifest = self.filled, self.manifest
+        return {
+            "template": self.template.content.template,
+            "labels": [asdict(choice) for choice in filled.labels],
+            "params": [asdict(choice) for choice in filled.params],
+            "where": filled.where,
+            "frames": {
+                "number": len(manifest.frames),
+                "of": self.of,
+                "bytes": manifest.bytes,
+                "digest": manifest.digest,
+                "query": manifest.query,
+            },
+            "system": filled.system,
+            "shape": filled.shape,
+            "suite": redact.redacted(filled.suite.data),
+        }
 
 
 def job_template(template: str | PathLike[str]) -> JobTemplate:

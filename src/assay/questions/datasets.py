@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 
@@ -262,3 +263,8 @@ def query_data_sql(
 
     with reading(Path(catalog)) as opened:
         return sql(opened, text, timeout_s)
+
+
+def shares_document(count: int, shares: Sequence[ClassShare]) -> dict[str, Any]:
+    """Classes over frames."""
+    return {"frames": count, "classes": [asdict(share) for share in shares]}

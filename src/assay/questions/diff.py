@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.questions.evidence import ready, runs_directory, updated
 
@@ -76,6 +76,19 @@ class Differences:
     def matter(self) -> bool:
         """Whether a fact differs that could have changed a number."""
         return any(fact.matters for fact in self.facts)
+
+    def document(self, *, everything: bool) -> dict[str, Any]:
+        """The document, as its schema describes it."""
+        shown = [fact for fact in self.facts if everything or fact.differs]
+        return {
+            "schema": "assay.diff/1",
+            **{
+                name: {"reference": side.reference, "runs": side.runs, "runs_known": len(side.known)}
+                for name, side in (("a", self.a), ("b", self.b))
+            },
+            "differs": self.matter if self.known else None,
+            "facts": [{**asdict(fact), "matters": fact.matters} for fact in shown],
+        }
 
 
 def diff(a: str, b: str, *, runs: str | PathLike[str] | None = None) -> Differences:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.questions.evidence import runs_directory
 from assay.questions.stack_knowledge import digest_named, known, title
-from assay.records import DEFAULT_MARGIN
+from assay.records import DEFAULT_MARGIN, to_plain
 from assay.units import margin_of
 
 if TYPE_CHECKING:
@@ -87,6 +87,35 @@ class StackDifferences:
             if verdict in verdicts:
                 return verdict
         return "unknown"
+
+    def document(self) -> dict[str, Any]:
+        """Two stacks' differences, with what is known of each."""
+        from assay.questions.stack_knowledge import hardware_document, observation_document, stack_document
+
+        return {
+            "schema": "assay.stack-diff/1",
+            "verdict": self.verdict,
+            **{
+                name: {
+                    "reference": side.reference,
+                    "title": side.title,
+                    "partial": side.partial,
+                    "stack": stack_document(side.stack),
+                    "hardware": [hardware_document(hardware_class) for hardware_class in side.hardware],
+                    "failures": [observation_document(failure) for failure in side.failures],
+                }
+                for name, side in (("a", self.a), ("b", self.b))
+            },
+            "together": [_effect_as_data(known) for known in self.together],
+            "changes": [
+                {
+                    **asdict(change.change),
+                    "brings": [asdict(other) for other in change.brings],
+                    "effects": [_effect_as_data(known) for known in change.effects],
+                }
+                for change in self.changes
+            ],
+        }
 
 
 def has_software(stack: Stack, software: Stack, *, partial: bool) -> bool:
@@ -176,3 +205,21 @@ def _side(runs_dir: Path, knowledge: Knowledge, reference: str) -> StackSide:
         if observation.failure is not None and has_software(observation.stack, stack, partial=partial)
     )
     return StackSide(reference, stack, partial, hardware, failures)
+
+
+def _effect_as_data(known: KnownEffect) -> dict[str, Any]:
+    """What is known of a change on one hardware class."""
+    from assay.questions.stack_knowledge import hardware_document
+
+    return {
+        "comparison": to_plain(known.comparison),
+        "others": [asdict(other) for other in known.others],
+        "hardware": hardware_document(known.hardware),
+        "workload": to_plain(known.workload),
+        "oldest_at": known.oldest,
+        "newest_at": known.newest,
+        "here": known.here,
+        "origins": sorted(known.origins),
+        "chosen_among": known.rivals,
+        "set_aside": known.set_aside,
+    }

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from assay.errors import InputError, Problem
 from assay.questions.evidence import reindex, runs_directory
@@ -75,6 +75,22 @@ class ExplorationResult:
     folder: Path
     sessions: tuple[str, ...]
     build_only: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """The answer, with every candidate, the best first."""
+        return {
+            "schema": "assay.stack-exploration/1",
+            "name": self.name,
+            "incumbent": self.incumbent,
+            "best": None if self.best is None else self.best.name,
+            "build_only": self.build_only,
+            "margin": self.margin,
+            "ended": self.ended,
+            "possible": self.possible,
+            "spent_s": self.spent_s,
+            "sessions": list(self.sessions),
+            "candidates": [_candidate_as_data(candidate) for candidate in self.candidates],
+        }
 
 
 @dataclass(frozen=True)
@@ -364,3 +380,21 @@ class _Exploration:
             sessions=tuple(self.measuring.sessions),
             build_only=self.build_only,
         )
+
+
+def _candidate_as_data(candidate: ExploredStack) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    return {
+        "name": candidate.name,
+        "values": dict(candidate.choice.values),
+        "changes": dict(candidate.changes),
+        "comparison": None if candidate.comparison is None else to_plain(candidate.comparison),
+        "blocks": candidate.blocks,
+        "dropped": candidate.dropped,
+        "failure": candidate.failure,
+        "why": candidate.why,
+        "log": candidate.log,
+        "same_as": candidate.same_as,
+        "lock": candidate.lock,
+    }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError, Problem
 from assay.questions.evidence import each, run_sets, runs_directory
@@ -40,6 +40,15 @@ class FeedingResult:
     checkpoints: tuple[CheckpointCost, ...]
     apart: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Supplies with demands, and costs of checkpoints."""
+        return {
+            "feedings": [{**asdict(feeding), "at_least": feeding.at_least} for feeding in self.feedings],
+            "checkpoints": [asdict(checkpoint) for checkpoint in self.checkpoints],
+            "apart": list(self.apart),
+            "unread": list(self.unread),
+        }
 
 
 def feeds(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import HostError, InputError
 from assay.questions.evidence import runs_directory
@@ -207,3 +207,28 @@ def _agreement(attempt: Attempt) -> TelemetryAgreement | None:
         return agreement(attempt.path)
     except InputError as error:
         raise HostError(str(error)) from error
+
+
+def fetch_document(runs: Sequence[FetchedRun]) -> dict[str, Any]:
+    """Each run with what was fetched, what is missing, and whether the sampler agrees."""
+    return {
+        "runs": [
+            {
+                "run": run.run,
+                "stored": not run.why_not,
+                "why_not": run.why_not,
+                "samples": {"node": run.samples[0], "gpu": run.samples[1]},
+                "nodes": {"found": run.nodes[0], "all": run.nodes[1]},
+                "gpus": run.gpus,
+                "missing": dict(run.missing or {}),
+                "left_out": list(run.left_out),
+                "agreement": None
+                if run.agreement is None
+                else {
+                    "compared": run.agreement.compared,
+                    "differences": [asdict(difference) for difference in run.agreement.differences],
+                },
+            }
+            for run in runs
+        ]
+    }

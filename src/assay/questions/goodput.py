@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError, Problem
 from assay.questions.evidence import runs_directory
@@ -51,6 +51,21 @@ class GoodputResult:
     of_nodes: FailureRate | None
     by_node: Sequence[NodeFailures]
     unreadable: Sequence[Problem]
+
+    def document(self) -> dict[str, Any]:
+        """The answers, without the single attempts."""
+        outcomes = sorted({attempt.outcome for attempt in self.attempts})
+        return {
+            "until": self.until,
+            "attempts": {
+                name: sum(attempt.outcome == name for attempt in self.attempts) for name in outcomes
+            },
+            "goodput": None if self.share is None else asdict(self.share),
+            "jobs": [asdict(size) for size in self.by_size],
+            "node_failures": None if self.of_nodes is None else asdict(self.of_nodes),
+            "nodes": [asdict(node) for node in self.by_node],
+            "unreadable": [str(problem) for problem in self.unreadable],
+        }
 
 
 def goodput(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from assay.errors import InputError
 from assay.questions.evidence import runs_directory
@@ -108,6 +108,35 @@ class SuitePlan:
         system = self.run.systems.by_name[trial.system]
         return launch.make(system.launcher, system.options, spool=Path("jobs"))
 
+    def document(self) -> dict[str, Any]:
+        """The whole plan: its trials, the looks of a run until decided, and how long it takes."""
+        from assay.records import to_plain
+        from assay.run.duration import total
+        from assay.rundir.files import without_secrets
+
+        durations = self.durations()
+        return {
+            "schema": "assay.plan/1",
+            **without_secrets(self.plan),
+            "until": _limits_as_data(self),
+            "duration": {
+                "systems": {name: to_plain(of_system) for name, of_system in durations.items()},
+                "total": to_plain(total(durations.values())),
+            },
+        }
+
+    def trial_document(self, trial: Trial, answers: Sequence[PartCheck] | None) -> dict[str, Any]:
+        """One trial and what it submits, with the platform's answer if it was asked."""
+        from assay.records import to_plain
+        from assay.rundir.files import without_secrets
+
+        document = {
+            "schema": "assay.trial/1",
+            "trial": without_secrets(trial),
+            "sends": to_plain(self.sent(trial)),
+        }
+        return document if answers is None else document | {"platform_says": to_plain(answers)}
+
 
 def plan(
     suite: str | PathLike[str] | Suite,
@@ -165,3 +194,15 @@ def limits_of(until: str | None, max_repeats: int | None, max_time: str | float 
     if max_repeats or max_time:
         raise InputError('max_repeats and max_time limit a run until decided; add until="decided"')
     return None
+
+
+def _limits_as_data(suite_plan: SuitePlan) -> dict[str, Any] | None:
+    if suite_plan.limits is None:
+        return None
+    return {
+        "max_repeats": suite_plan.limits.max_repeats,
+        "max_time_s": suite_plan.limits.max_time_s,
+        "looks": list(suite_plan.plan.looks),
+        "nominal_p": suite_plan.nominal_p,
+        "confidence": 1 - suite_plan.nominal_p,
+    }

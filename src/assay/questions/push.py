@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -61,6 +61,14 @@ class Push:
 
     sessions: tuple[PushedSession, ...]
     left_out: tuple[Problem, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Each session that the server has now, and those that can't be sent."""
+        return {
+            "schema": "assay.push/1",
+            "sessions": [asdict(session) for session in self.sessions],
+            "left_out": [asdict(session) for session in self.left_out],
+        }
 
 
 def push(

@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from assay.errors import AssayError, InputError, InterruptedRun, Problem
 from assay.questions.evidence import runs_directory
@@ -39,6 +39,14 @@ class RunQueue:
 
     runs: tuple[QueuedRun, ...]
     has_worker: bool
+
+    def document(self) -> dict[str, Any]:
+        """Every request, oldest first."""
+        return {
+            "schema": "assay.queue/1",
+            "has_worker": self.has_worker,
+            "runs": [queued_run_document(run) for run in self.runs],
+        }
 
 
 def queue(*, runs: str | PathLike[str] | None = None) -> RunQueue:
@@ -333,3 +341,12 @@ def _directory(runs: str | PathLike[str] | None) -> QueueDirectory:
     from assay.queue import QueueDirectory
 
     return QueueDirectory(runs_directory(runs))
+
+
+def queued_run_document(run: QueuedRun) -> dict[str, Any]:
+    """One request and what became of it, without secrets."""
+    from assay import redact
+    from assay.records import to_plain
+
+    plain: dict[str, Any] = redact.redacted(to_plain(run))
+    return plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from assay.errors import InterruptedRun
 from assay.questions.evidence import RunSet, reindex, run_set, runs_directory
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.questions.gate import GateResult
-    from assay.records import Comparison, Doubt
+    from assay.records import Comparison, Doubt, Result
     from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
+    from assay.run.interim_looks import Look
     from assay.run.progress import Tell
     from assay.suite import Suite, Systems
 
@@ -71,6 +72,38 @@ class RunResult:
         look = self.completed.look
         is_open = "undecided" in verdicts or (look is not None and look.open) or answer == "undecided"
         return "undecided" if is_open else "good"
+
+    def document(self) -> dict[str, Any]:
+        """The output of `--json`."""
+        from assay.records import to_plain
+        from assay.report.sentences import why as why_words
+
+        completed, contents = self.completed, self.contents
+
+        return {
+            "schema": "assay.run/1",
+            "session": completed.session.id,
+            "path": str(completed.session.path),
+            "suite": completed.plan.suite,
+            "suite_digest": completed.plan.suite_digest,
+            "until": None if completed.look is None else _look_as_data(completed.look),
+            "trials": [_trial_as_data(result, completed) for result in completed.results],
+            "failures": [
+                {"trial": r.run.trial.id, "cause": r.run.cause or "; ".join(r.reading.problems)}
+                for r in completed.failures
+            ],
+            "held": [
+                {"trial": run.trial.id, "extent": run.extent.value, "cause": run.cause}
+                for run in completed.held
+            ],
+            "left": [trial.id for trial in completed.left],
+            "comparisons": [to_plain(comparison) for comparison in contents.comparisons],
+            "slower": why_words.plain(self.primary, contents.sides, contents.margin),
+            "scaling": [to_plain(curve) for curve in contents.curves],
+            "requirements": [to_plain(requirement) for requirement in contents.requirements],
+            "doubts": [to_plain(doubt) for doubt in self.doubts],
+            **({} if self.gate is None else {"gate": self.gate.document()}),
+        }
 
 
 def run(
@@ -147,3 +180,33 @@ def contents_of(completed: CompletedSession, runs_dir: Path) -> Contents:
     reindex(runs_dir, {completed.session.id})
     run_set = RunSet(completed.session.id, completed.results, completed.plan)
     return gather(run_set.by_system(), run_set.metrics(), plan=completed.plan)
+
+
+def _look_as_data(look: Look) -> dict[str, Any]:
+    return {
+        "blocks": look.blocks,
+        "max_repeats": look.most,
+        "looks": list(look.looks),
+        "ended": look.ended,
+        "open": list(look.open),
+    }
+
+
+def _trial_as_data(result: Result, completed: CompletedSession) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    run = result.run
+    return {
+        "trial": run.trial.id,
+        "benchmark": run.trial.benchmark,
+        "system": run.trial.system,
+        "shape": str(run.trial.shape),
+        "block": run.trial.block,
+        "attempt": run.attempt,
+        "lost": [{"attempt": lost.attempt, "cause": lost.cause} for lost in completed.lost(result)],
+        "state": run.state.value,
+        "adopted": run.adopted,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "measurements": [to_plain(measurement) for measurement in result.reading.measurements],
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.questions.evidence import runs_directory
@@ -36,6 +36,12 @@ class RunLogs:
     attempts: tuple[int, ...]
     bytes: Mapping[str, int]
     last: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Which logs there are."""
+        from assay.records import to_plain
+
+        return {"schema": "assay.logs/1", **to_plain(self)}
 
 
 def run_logs(run: str, *, attempt: int | None = None, runs: str | PathLike[str] | None = None) -> RunLogs:

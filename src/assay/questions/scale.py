@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.questions.evidence import RunSet, each, run_sets, runs_directory
@@ -57,6 +57,17 @@ class ScalingCurves:
         from assay.report import notebook
 
         return notebook.studies(self.studies)
+
+    def document(self) -> dict[str, Any]:
+        """The curves, and each again with its conclusions."""
+        from assay.records import to_plain
+
+        plain = to_plain(self.studies)
+        return {
+            "schema": "assay.scale/1",
+            "curves": [study.pop("curve") for study in plain],
+            "studies": plain,
+        }
 
 
 def scale(

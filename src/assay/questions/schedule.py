@@ -6,7 +6,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from assay.errors import InputError
 from assay.questions.schedule_request import ScheduleRequest, schedule_request
@@ -36,6 +36,15 @@ class Schedule:
     form: ScheduleForm
     files: Mapping[str, str]
     notes: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """The files by name, and what to know before installing them."""
+        return {
+            "schema": "assay.schedule/1",
+            "form": self.form,
+            "files": {**self.files},
+            "notes": [*self.notes],
+        }
 
 
 def schedule(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.questions.evidence import RunSet, run_set, runs_directory
 
@@ -100,6 +101,54 @@ class RunDetails:
 
         rows = [_row(system, here) for system in self.systems for here in system.points]
         return notebook.points(rows, [doubt for doubt, _ in self.doubts])
+
+    def document(self) -> Mapping[str, Any]:
+        """The document, as its schema describes it."""
+        from assay.analyse.points.groups import cause
+        from assay.records import to_plain
+        from assay.report.sentences import ranking as ranking_words
+
+        return {
+            "schema": "assay.show/1",
+            "reference": self.runs.reference,
+            "rankings": ranking_words.plain(self.rankings),
+            "runs": [
+                {
+                    "id": r.run.id,
+                    "attempt": r.run.attempt,
+                    "system": r.run.trial.system,
+                    "benchmark": r.run.trial.benchmark,
+                    "shape": str(r.run.trial.shape),
+                    "state": r.run.state.value,
+                    "counts": r.counts,
+                    "cause": cause(r),
+                    "measurements": [to_plain(m) for m in r.reading.measurements],
+                    "series": [to_plain(s) for s in r.reading.series],
+                    "confusion": None if r.reading.confusion is None else to_plain(r.reading.confusion),
+                    "facts": dict(r.reading.facts),
+                    "notes": list(r.reading.notes),
+                    "links": [to_plain(links) for links in r.reading.links],
+                    "places": list(r.run.places),
+                    "nodes": [to_plain(node) for node in r.run.nodes],
+                    "provenance": None if r.provenance is None else to_plain(r.provenance)["nodes"],
+                }
+                for r in self.runs.results
+            ],
+            "points": [
+                {
+                    "system": system.name,
+                    **to_plain(here.group.point),
+                    "estimate": to_plain(here.estimate),
+                    "spread": here.spread,
+                    "values": here.group.values,
+                }
+                for system in self.systems
+                for here in system.points
+            ],
+            "exchanges": [to_plain(curve) for system in self.systems for curve in system.exchanges],
+            "usage": [to_plain(usage) for usage in self.usage],
+            "doubts": [{**to_plain(doubt), "points": times} for doubt, times in self.doubts],
+        }
 
 
 def _row(system: SystemFigures, here: PointFigures) -> tuple[str, str, str, str, str]:

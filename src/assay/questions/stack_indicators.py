@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from assay.questions.evidence import runs_directory
 from assay.questions.stack_knowledge import known
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from os import PathLike
 
-    from assay.stacks.predictions import IndicatorPrediction
+    from assay.stacks.predictions import IndicatorPrediction, MetricSeries
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,16 @@ class IndicatorListing:
 
     predictions: tuple[IndicatorPrediction, ...]
     indicators: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Each indicator with each workload."""
+        return {
+            "schema": "assay.stack-indicators/1",
+            "predictions": [
+                prediction_document(indicator_prediction) for indicator_prediction in self.predictions
+            ],
+            "indicators": list(self.indicators),
+        }
 
 
 def stack_indicators(
@@ -54,3 +64,29 @@ def stack_indicators(
         if metric_series and metric_series.workload.workload == INDICATORS
     ]
     return IndicatorListing(tuple(shown), tuple(sorted({metric_series.title for metric_series in series})))
+
+
+def prediction_document(indicator_prediction: IndicatorPrediction) -> dict[str, Any]:
+    """One indicator with one workload: Kendall's rank correlation, its interval, and whether it is used."""
+    from assay.questions.stack_knowledge import hardware_document
+
+    return {
+        "hardware": hardware_document(indicator_prediction.workload.hardware),
+        "workload": _series_as_data(indicator_prediction.workload),
+        "indicator": _series_as_data(indicator_prediction.indicator),
+        "correlation": None
+        if indicator_prediction.correlation is None
+        else asdict(indicator_prediction.correlation),
+        "stacks": indicator_prediction.stacks,
+        "reliability": None
+        if indicator_prediction.reliability is None
+        else asdict(indicator_prediction.reliability),
+        "predicts": indicator_prediction.predicts,
+        "why_not": indicator_prediction.why_not,
+    }
+
+
+def _series_as_data(series: MetricSeries) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    return {"title": series.title, "workload": to_plain(series.workload), "metric": to_plain(series.metric)}

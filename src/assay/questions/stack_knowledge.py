@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.questions.evidence import ready, runs_directory, up_to_date
@@ -78,6 +78,29 @@ class KnownStack:
         """What people call it: Python and its main packages."""
         return title(self.stack)
 
+    def document(self) -> dict[str, Any]:
+        """One stack with everything that was observed of it."""
+        from assay.records import to_plain
+
+        return {
+            "schema": "assay.stack-details/1",
+            "stack": stack_document(self.stack),
+            "title": self.title,
+            "levels": [
+                {
+                    "hardware": hardware_document(level.hardware),
+                    "workload": to_plain(level.workload),
+                    "metric": to_plain(level.metric),
+                    "primary": level.primary,
+                    **asdict(level.level),
+                    "doubts": [to_plain(doubt) for seen in level.observations for doubt in seen.doubts],
+                    "observations": [observation_document(seen) for seen in level.observations],
+                }
+                for level in self.levels
+            ],
+            "failures": [observation_document(failure) for failure in self.failures],
+        }
+
 
 @dataclass(frozen=True)
 class StackListing:
@@ -88,6 +111,28 @@ class StackListing:
 
     stacks: tuple[KnownStack, ...]
     left_out: Mapping[str, int]
+
+    def document(self) -> dict[str, Any]:
+        """Every stack with its number of observations."""
+        return {
+            "schema": "assay.stacks/1",
+            "stacks": [
+                {
+                    "digest": known_stack.stack.digest,
+                    "title": known_stack.title,
+                    "sessions": known_stack.sessions,
+                    "newest_at": known_stack.newest,
+                    "hardware": [
+                        hardware_document(h)
+                        for h in {o.hardware.digest: o.hardware for o in known_stack.observations}.values()
+                    ],
+                    "failures": sorted({f.failure for f in known_stack.failures if f.failure}),
+                    "packages": dict(known_stack.stack.packages),
+                }
+                for known_stack in self.stacks
+            ],
+            "left_out": dict(self.left_out),
+        }
 
 
 def title(stack: Stack) -> str:
@@ -256,3 +301,29 @@ def _requirement(text: str | None) -> Callable[[Stack], bool]:
     return lambda stack: (
         name in stack.packages and requirement.specifier.contains(stack.packages[name], prereleases=True)
     )
+
+
+def stack_document(stack: Stack) -> dict[str, Any]:
+    """A stack with its digest."""
+    from assay.records import to_plain
+
+    return {"digest": stack.digest, **to_plain(stack)}
+
+
+def hardware_document(hardware_class: HardwareClass) -> dict[str, Any]:
+    """A hardware class with its digest."""
+    from assay.records import to_plain
+
+    return {"digest": hardware_class.digest, **to_plain(hardware_class)}
+
+
+def observation_document(observation: Observation) -> dict[str, Any]:
+    """One observation, without the stack, hardware and workload that it is listed under."""
+    from assay.records import to_plain
+
+    plain: dict[str, Any] = to_plain(observation)
+    return {
+        name: value
+        for name, value in plain.items()
+        if name not in ("stack", "hardware", "workload", "metric")
+    }

@@ -49,6 +49,31 @@ class Submission:
         lacking = self.folder.without_code or any(missing(d.fields) for d in self.folder.descriptions)
         return not lacking and not any(finding.error for finding in self.findings)
 
+    def document(self, round_: str) -> dict[str, Any]:
+        """The document, as its schema describes it."""
+        from assay.submission.description import missing
+
+        folder = self.folder
+        return {
+            "schema": "assay.submission/1",
+            "folder": str(folder.path),
+            "round": round_,
+            "sets": [
+                {"system": e.system, "benchmark": e.benchmark, "runs": len(e.files)} for e in folder.entries
+            ],
+            "systems": [
+                {
+                    "system": d.system,
+                    "file": str(d.path),
+                    "missing": missing(d.fields),
+                    "differing": dict(d.differing),
+                }
+                for d in folder.descriptions
+            ],
+            "without_code": list(folder.without_code),
+            "findings": [{"error": f.error, "text": f.text, "remedy": f.remedy} for f in self.findings],
+        }
+
 
 def submit(
     source: str | Sequence[str],

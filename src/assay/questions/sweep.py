@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.questions.evidence import runs_directory
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
+    from assay.analyse.sweeps.figures import Pairs
     from assay.analyse.sweeps.verdicts import SweepVerdicts
     from assay.launch.platform import KeepOffMethod
     from assay.run.progress import Tell
@@ -32,6 +33,23 @@ class SweepResult:
     runs: SweepRuns
     verdicts: SweepVerdicts
     keep_off: tuple[KeepOffMethod, ...]
+
+    def document(self, system: str) -> dict[str, Any]:
+        """The output of `--json`; a number that does not exist is null."""
+        from assay.analyse.points.groups import cause
+        from assay.records import to_plain
+
+        runs = self.runs
+        return {
+            "schema": "assay.sweep/1",
+            "system": system,
+            "sessions": [measured.session for measured in runs.measured],
+            "complete": runs.complete,
+            "left_out": [{"node": node, "why": why} for node, why in sorted(runs.left_out.items())],
+            **_verdicts_as_data(self.verdicts),
+            "keep_off": to_plain(self.keep_off),
+            "failures": [{"trial": result.run.trial.id, "cause": cause(result)} for result in runs.failures],
+        }
 
 
 def sweep(
@@ -127,3 +145,42 @@ def sweep(
 
 def _nobody(_words: str) -> None:
     """Ignores messages."""
+
+
+def _verdicts_as_data(verdicts: SweepVerdicts) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    return {
+        "nodes": [
+            {
+                "benchmark": measurement.point.benchmark,
+                "metric": measurement.point.metric,
+                "unit": measurement.point.unit,
+                "slow": measurement.slow,
+                "judged": measurement.judged,
+                "crowd": to_plain(measurement.crowd),
+                "changes": to_plain(measurement.changes),
+            }
+            for measurement in verdicts.nodes
+        ],
+        "pairs": None if verdicts.pairs is None else _pairs_as_data(verdicts.pairs),
+        "rings": to_plain(verdicts.rings),
+    }
+
+
+def _pairs_as_data(pairs: Pairs) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    ratios = [{"nodes": [*pair], "ratio": ratio} for pair, ratio in pairs.ratios.items()]
+    changes = to_plain(pairs.changes)
+    return {
+        "ratios": ratios,
+        "groups": dict(pairs.groups),
+        "blame": to_plain(pairs.blame),
+        "changes": changes,
+    }
+
+
+def judged_sweep_document(run: str, verdicts: SweepVerdicts) -> dict[str, Any]:
+    """What is slow in the sweep of these runs, with the keys of `assay sweep --json`."""
+    return {"schema": "assay.judged-sweep/1", "run": run, **_verdicts_as_data(verdicts)}

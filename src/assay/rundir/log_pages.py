@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from assay.inputs import LONGEST_LINE, reading
 
@@ -60,6 +60,14 @@ class LogPage:
     total: int
     bytes: int
 
+    def document(self) -> dict[str, Any]:
+        """Lines of a log; `next` is the line after them, null at the end."""
+        from assay.records import to_plain
+
+        last = self.lines[-1].number if self.lines else 0
+        following = last + 1 if last < self.total else None
+        return {"schema": "assay.log/1", **to_plain(self), "next": following}
+
 
 @dataclass(frozen=True)
 class LogMatches:
@@ -70,6 +78,13 @@ class LogMatches:
 
     lines: tuple[LogLine, ...]
     next_line: int | None
+
+    def document(self) -> dict[str, Any]:
+        """Lines that match; `next` continues the search, null at the end."""
+        from assay.records import to_plain
+
+        lines = [to_plain(line) for line in self.lines]
+        return {"schema": "assay.log-search/1", "lines": lines, "next": self.next_line}
 
 
 def read_page(path: Path, first: int = 1, most: int = MOST_LINES) -> LogPage:

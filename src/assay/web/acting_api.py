@@ -14,7 +14,6 @@ from litestar.concurrency import sync_to_thread
 from litestar.exceptions import PermissionDeniedException
 from litestar.params import Parameter
 
-from assay.documents import queue as documents
 from assay.errors import BusyError, InputError
 from assay.intake.pushed import (
     LARGEST_MANIFEST_BYTES,
@@ -24,7 +23,7 @@ from assay.intake.pushed import (
     received_session,
 )
 from assay.questions.push import announce_push, complete_push, receive_push
-from assay.questions.queue import enqueue, queue, stop_queued, suite_in
+from assay.questions.queue import enqueue, queue, queued_run_document, stop_queued, suite_in
 from assay.queue import QueueDirectory, QueueRequest
 from assay.web.access import AccessRules, Audit
 from assay.web.acting import AnyRequest, act, entitled
@@ -116,13 +115,13 @@ class StartRequest(msgspec.Struct, forbid_unknown_fields=True):
 @get("/", summary="The queue, like `assay queue list --json`", responses=PROBLEMS)
 async def listed(site: Site) -> dict[str, Any]:
     """Every request, oldest first."""
-    return documents.document(await sync_to_thread(queue, runs=site.runs))
+    return (await sync_to_thread(queue, runs=site.runs)).document()
 
 
 @get("/{name:str}", sync_to_thread=True, summary="A run of the queue", responses=PROBLEMS)
 def one(site: Site, name: str) -> dict[str, Any]:
     """Its state, and what became of it."""
-    return documents.run_document(QueueDirectory(site.runs).one(name))
+    return queued_run_document(QueueDirectory(site.runs).one(name))
 
 
 @post("/", status_code=201, summary="Start a suite", responses=ACTING_PROBLEMS)
@@ -139,7 +138,7 @@ async def start(
             decided=data.decided, max_repeats=data.max_repeats, template=is_template, labels=data.labels,
             params=data.params, system=data.system, shape=data.shape, limit=data.limit, seed=data.seed,
         )  # fmt: skip
-        return documents.run_document(enqueue(queue_request, runs=site.runs))
+        return queued_run_document(enqueue(queue_request, runs=site.runs))
 
     _refuse_cookies(who.is_page)
     return await act(audit, request, who, "start", added, suite=data.suite)
@@ -152,7 +151,7 @@ async def stop(request: AnyRequest, site: Site, audit: Audit, name: str) -> dict
     _refuse_cookies(who.is_page)
     return await act(
         audit, request, who, "stop",
-        lambda: documents.run_document(stop_queued(name, who.name, runs=site.runs)), run=name,
+        lambda: queued_run_document(stop_queued(name, who.name, runs=site.runs)), run=name,
     )  # fmt: skip
 
 

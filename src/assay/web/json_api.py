@@ -16,26 +16,13 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import Parameter
 
 from assay import redact
-from assay.documents import attention as attention_documents
-from assay.documents import (
-    curves,
-    datasets,
-    details,
-    explanations,
-    histories,
-    running,
-    scores,
-    stacks,
-    sweeps,
-)
-from assay.documents import run_logs as log_documents
 from assay.errors import InputError, Problem
-from assay.questions.attention import attention
+from assay.questions.attention import attention, attention_document
 from assay.questions.browsing import RowPage
 from assay.questions.compare import Compare
-from assay.questions.datasets import class_shares
-from assay.questions.explain import explain
-from assay.questions.history import history
+from assay.questions.datasets import class_shares, shares_document
+from assay.questions.explain import explain, explain_document
+from assay.questions.history import history, history_document
 from assay.questions.question import Question
 from assay.questions.report import report
 from assay.questions.run_logs import LONGEST_WORDS, read_log, run_logs, search_log
@@ -43,6 +30,7 @@ from assay.questions.scale import scale
 from assay.questions.score import score
 from assay.questions.show import show
 from assay.questions.stack_knowledge import list_stacks, show_stack
+from assay.questions.sweep import judged_sweep_document
 from assay.questions.top import top
 from assay.report.contents.contents import Contents
 from assay.web.queries import Attempt, Group, Line, ListQuestion, Name, Names, Required, RequiredNames, some
@@ -153,7 +141,7 @@ def list_runs(site: Site, question: ListQuestion) -> Document:
 @json_handler("/show", "A session, a set or a trial, like `assay show --json`")
 def show_run(site: Site, run: Required) -> Document:
     """Its runs, figures with intervals, doubts and provenance."""
-    return json_answer(details.document(show(run, runs=site.runs)))
+    return json_answer(show(run, runs=site.runs).document())
 
 
 compare_runs = question_handler("/compare", "B compared with A, like `assay compare --json`", Compare)
@@ -179,39 +167,37 @@ def swept_session(site: Site, run: Required) -> Document:
     session_report = report(run, with_identity=True, runs=site.runs)
     if isinstance(session_report.about, Contents):
         raise InputError(f"{run}: not a sweep; ask for /api/v1/report")
-    return json_answer(sweeps.judged_document(run, session_report.about.verdicts))
+    return json_answer(judged_sweep_document(run, session_report.about.verdicts))
 
 
 @json_handler("/top", "What runs now, like `assay top --json`")
 def running_now(site: Site, session: Name = None) -> Document:
     """Every running trial, what is off first."""
-    return json_answer(running.answer(top(some(session) or "", runs=site.runs)))
+    return json_answer(top(some(session) or "", runs=site.runs).document())
 
 
 @json_handler("/attention", "What needs a look")
 def needs_attention(site: Site) -> Document:
     """What is off in the newest session of each suite."""
-    return json_answer(attention_documents.document(attention(runs=site.runs)))
+    return json_answer(attention_document(attention(runs=site.runs)))
 
 
 @json_handler("/doubts", "What doubts mean, like `assay explain --json`")
 def explain_doubts(code: Name = None) -> Document:
     """One kind of doubt, or all."""
-    return json_answer(explanations.document(explain(some(code))))
+    return json_answer(explain_document(explain(some(code))))
 
 
 @json_handler("/logs", "The logs of a run")
 def list_logs(site: Site, run: Required, attempt: Attempt = None) -> Document:
     """Their names and sizes."""
-    return json_answer(log_documents.logs_document(run_logs(run, attempt=attempt, runs=site.runs)))
+    return json_answer(run_logs(run, attempt=attempt, runs=site.runs).document())
 
 
 @json_handler("/log", "Lines of a log")
 def read_lines(site: Site, run: Required, log: Required, line: Line = 1, attempt: Attempt = None) -> Document:
     """At most 500 lines from this one on."""
-    return json_answer(
-        log_documents.page_document(read_log(run, log, first=line, attempt=attempt, runs=site.runs))
-    )
+    return json_answer(read_log(run, log, first=line, attempt=attempt, runs=site.runs).document())
 
 
 @json_handler("/log/search", "Lines of a log that contain words")
@@ -220,7 +206,7 @@ def search_lines(
 ) -> Document:
     """At most 100 lines from this one on, whatever the case of the words."""
     matches = search_log(run, log, q, first=line, attempt=attempt, runs=site.runs)
-    return json_answer(log_documents.matches_document(matches))
+    return json_answer(matches.document())
 
 
 @json_handler("/history", "A metric over sessions, like `assay history --json`")
@@ -241,33 +227,31 @@ def metric_history(
         since=some(since),
         runs=site.runs,
     )
-    return json_answer(histories.document(metric, annotated))
+    return json_answer(history_document(metric, annotated))
 
 
 @json_handler("/scale", "What more workers gain, like `assay scale --json`")
 def scaling_curves(site: Site, run: RequiredNames, metric: Name = None, group: Group = None) -> Document:
     """Throughput, speed-up and efficiency over sizes, with conclusions."""
-    return json_answer(curves.document(scale(run, metric=some(metric), group=group or None, runs=site.runs)))
+    return json_answer(scale(run, metric=some(metric), group=group or None, runs=site.runs).document())
 
 
 @json_handler("/stacks", "Observed software stacks, like `assay stack list --json`")
 def observed_stacks(site: Site, package: Name = None, workload: Name = None) -> Document:
     """The most recently observed first."""
-    return json_answer(
-        stacks.listing(list_stacks(package=some(package), workload=some(workload), runs=site.runs))
-    )
+    return json_answer(list_stacks(package=some(package), workload=some(workload), runs=site.runs).document())
 
 
 @json_handler("/stack", "One software stack, like `assay stack show --json`")
 def observed_stack(site: Site, stack: Required) -> Document:
     """By the beginning of its digest, or by runs that have it."""
-    return json_answer(stacks.details(show_stack(stack, runs=site.runs)))
+    return json_answer(show_stack(stack, runs=site.runs).document())
 
 
 @json_handler("/data/classes", "Classes of a data set, like `assay data classes --json`")
 def data_classes(site: Site, where: Name = None) -> Document:
     """How much of each class the frames have that satisfy a condition."""
-    return json_answer(datasets.shares_document(*class_shares(some(where) or "", catalog=site.catalog)))
+    return json_answer(shares_document(*class_shares(some(where) or "", catalog=site.catalog)))
 
 
 @json_handler(
@@ -279,7 +263,7 @@ def round_scores(site: Site, folder: Required) -> Document:
     path = site.folder(folder)
     if path is None:
         raise NotFoundException(f"There is no folder {folder} of MLPerf logs here.")
-    return json_answer(scores.document(score(path), rules=False))
+    return json_answer(score(path).document(rules=False))
 
 
 ROUTES = Router(

@@ -16,9 +16,8 @@ from typing import Any
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
-from assay.documents.explanations import document
 from assay.errors import InputError
-from assay.questions.explain import explain
+from assay.questions.explain import explain, explain_document
 from assay.records import SEVERITIES, SUBJECTS
 from assay.web.rendering import CACHED_S, page
 from assay.web.session_pages import command_line
@@ -191,7 +190,7 @@ def doubt(code: str) -> Response[str]:
         [kind] = explain(code).values()
     except InputError as error:
         raise NotFoundException(str(error)) from error
-    [plain] = document([kind.code])["doubts"]
+    [plain] = explain_document([kind.code])["doubts"]
     return page(
         "doubt.html",
         here="/doubts",

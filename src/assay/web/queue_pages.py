@@ -11,7 +11,6 @@ from litestar import Response, get, post
 from litestar.exceptions import NotFoundException
 
 from assay import redact
-from assay.documents import data_jobs
 from assay.errors import InputError
 from assay.inputs import read_whole
 from assay.questions.data_job import data_job, job_template
@@ -223,7 +222,7 @@ def _template_fields(request: QueueRequest, runs: Path) -> tuple[list[str], dict
     except InputError as error:
         return str(error).splitlines(), {"filling": template, "job": None}
     text = redact.redacted_yaml(job.filled.suite.text)
-    return [], {"filling": template, "job": data_jobs.document(job), "text": text}
+    return [], {"filling": template, "job": job.document(), "text": text}
 
 
 def _first_value(fields: Fields, name: str) -> str | None:
