@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import doctest
 import io
 import json
 import re
 import sys
 import tempfile
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from assay import cli
 from assay.analyse.sweeps.figures import SweepFigure, SweepSession, judged_nodes, judged_pairs
 from assay.cluster import sweep
-from assay.cluster.sweep import Group, member_list
+from assay.cluster.sweep import Group, each_alone, member_list, pair_rounds
 from assay.errors import EXIT_UNDECIDED, InputError
 from assay.launch import SYSTEM_MODELS
 from assay.launch.local.options import LocalSystem
@@ -266,3 +270,42 @@ def test_two_hosts_are_measured_alone_and_together_and_are_too_few_to_judge(
     (pair,) = found["pairs"]["ratios"]
     assert (sorted(pair["nodes"]), pair["ratio"]) == (made.names, 1.0)
     assert sorted(path.name for path in runs.iterdir() if path.is_dir()) == ["sweep-nodes", "sweep-pairs"]
+
+
+names = st.lists(st.text(min_size=1, max_size=3), unique=True, max_size=30)
+
+
+@given(names, st.integers(0, 5))
+def test_every_two_nodes_meet_once_and_nobody_has_two_partners_at_a_time(nodes: list[str], seed: int) -> None:
+    met: list[frozenset[str]] = []
+    for one in pair_rounds(nodes, seed=seed):
+        busy = [node for pair in one for node in pair]
+        assert len(busy) == len(set(busy))
+        assert len(nodes) - len(busy) <= 1
+        met += map(frozenset, one)
+    assert sorted(map(sorted, met)) == sorted(sorted(pair) for pair in combinations(nodes, 2))
+
+
+@given(st.integers(0, 9))
+def test_an_odd_one_rests_and_never_the_same_twice(seed: int) -> None:
+    nodes = ["a", "b", "c", "d", "e"]
+    resting = [set(nodes) - {n for pair in one for n in pair} for one in pair_rounds(nodes, seed=seed)]
+    assert sorted(min(rest) for rest in resting) == nodes
+
+
+def test_the_same_seed_gives_the_same_rounds_and_another_gives_others() -> None:
+    nodes = [f"node-{number}" for number in range(100)]
+    first = [*pair_rounds(nodes, 3, seed=1)]
+    assert first == [*pair_rounds(nodes, 3, seed=1)]
+    assert first != [*pair_rounds(nodes, 3, seed=2)]
+
+
+def test_more_rounds_than_there_are_and_a_node_named_twice_are_refused() -> None:
+    with pytest.raises(ValueError, match="at most 3 rounds"):
+        pair_rounds(["a", "b", "c", "d"], 4)
+    with pytest.raises(ValueError, match="listed twice: a"):
+        each_alone(["a", "b", "a"])
+
+
+def test_the_examples_hold() -> None:
+    assert doctest.testmod(sweep).failed == 0
