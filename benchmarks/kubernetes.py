@@ -38,11 +38,11 @@ from assay.launch.frames import Frame, FrameReader
 from assay.launch.kubernetes import client
 from assay.launch.kubernetes.client import JOBS, PODS, Cluster
 from assay.launch.kubernetes.job_state import is_over
-from assay.launch.kubernetes.kinds import KINDS, ended_by_condition
 from assay.launch.kubernetes.launcher import KubernetesLauncher
-from assay.launch.kubernetes.manifests import render
+from assay.launch.kubernetes.objects.kinds import KINDS, ended_by_condition
+from assay.launch.kubernetes.objects.manifests import render
+from assay.launch.kubernetes.objects.pod import CONTAINER
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.pod import CONTAINER
 from assay.launch.kubernetes.wire import ApiError
 from assay.records import Handle, Job, Shape, Task
 

@@ -32,10 +32,10 @@ from assay.cluster.sweep import Group, each_alone, pair_rounds
 from assay.errors import AssayError
 from assay.launch.kubernetes.client import CONFIG_MAPS, NODES, Cluster, Resource, connect
 from assay.launch.kubernetes.job_state import is_over
-from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.launcher import KubernetesLauncher
+from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.kubernetes.objects.order import name_of
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import name_of
 from assay.launch.kubernetes.watch import watch_of
 from assay.records import Handle, Job, Shape, Task
 

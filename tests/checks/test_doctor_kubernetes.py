@@ -17,13 +17,13 @@ from test_kubernetes_rights import kubeconfig
 import kubernetes_cluster as cluster
 from assay.checks.check import Check
 from assay.cli import assay
-from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.client import Object, connect
 from assay.launch.kubernetes.doctor import access, namespace_checks, node_checks
 from assay.launch.kubernetes.doctor.checks import CHECKS
 from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
-from assay.launch.kubernetes.manifests import as_yaml
-from assay.launch.kubernetes.openshift import is_openshift
+from assay.launch.kubernetes.objects import rbac
+from assay.launch.kubernetes.objects.manifests import as_yaml
+from assay.launch.kubernetes.objects.pod_security import is_openshift
 from assay.launch.kubernetes.options import KubernetesSystem
 
 NOW = 1_800_000_000.0

@@ -15,11 +15,11 @@ from test_kubernetes_rights import kubeconfig
 import kubernetes_cluster as cluster
 from assay.cluster.sweep import member_list
 from assay.errors import InputError
-from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.doctor.node_checks import away
-from assay.launch.kubernetes.manifests import as_yaml
 from assay.launch.kubernetes.nodes import is_ours, suits, use
+from assay.launch.kubernetes.objects import rbac
+from assay.launch.kubernetes.objects.manifests import as_yaml
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.platform import Member
 from assay.launch.slurm.options import SlurmSystem

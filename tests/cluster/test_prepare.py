@@ -19,8 +19,9 @@ from assay.cluster.components.component import PreparationTarget
 from assay.cluster.components.objects import THE_SERVERS
 from assay.cluster.components.pods import Pods
 from assay.errors import InputError
-from assay.launch.kubernetes import client, openshift, pod_security
+from assay.launch.kubernetes import client
 from assay.launch.kubernetes.client import connect
+from assay.launch.kubernetes.objects import pod_security
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError
 
@@ -36,13 +37,13 @@ def pods(system: KubernetesSystem, namespace: str) -> Preparation:
 
 
 def test_a_system_that_asks_for_nothing_special_needs_a_namespace_and_an_account_only() -> None:
-    space, account = openshift.objects(options(), "bench")
+    space, account = pod_security.openshift_objects(options(), "bench")
     assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     assert account["metadata"] == {**account["metadata"], "name": "assay-ranks", "namespace": "bench"}
 
 
 def test_rdma_adds_one_capability_to_what_the_strictest_constraints_allow() -> None:
-    made = openshift.objects(openshift.with_rdma(options()), "bench")
+    made = pod_security.openshift_objects(pod_security.with_rdma(options()), "bench")
     assert [obj["kind"] for obj in made] == OBJECTS
     constraints = made[2]
     assert constraints["allowedCapabilities"] == ["IPC_LOCK"]
@@ -127,7 +128,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         made = Lab(name, tmp_path)
         yield made
         cluster.kubectl(
-            "delete", "securitycontextconstraints", openshift.scc_name(name), "--ignore-not-found"
+            "delete", "securitycontextconstraints", pod_security.scc_name(name), "--ignore-not-found"
         )
 
 
@@ -157,7 +158,7 @@ class Lab:
         constraints = cluster.kubectl(
             "get",
             "securitycontextconstraints",
-            openshift.scc_name(self.namespace),
+            pod_security.scc_name(self.namespace),
             "-o",
             "json",
             "--ignore-not-found",
@@ -178,7 +179,7 @@ class Lab:
         return connect(None, self.namespace)
 
     def wanted(self) -> Preparation:
-        return pods(openshift.with_rdma(options()), self.namespace)
+        return pods(pod_security.with_rdma(options()), self.namespace)
 
 
 @pytest.mark.kubernetes

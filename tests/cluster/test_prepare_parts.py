@@ -17,7 +17,7 @@ from assay.cluster.components.component import (
     Platform,
 )
 from assay.errors import InputError
-from assay.launch.kubernetes.manifests import as_yaml
+from assay.launch.kubernetes.objects.manifests import as_yaml
 from assay.suite import document
 from conftest import GOLDEN, ROOT
 from prepared_parts import part, preparation, run, systems_file

@@ -19,7 +19,7 @@ import kubernetes_cluster as cluster
 import nvml_stand_in
 from assay import api, cli
 from assay.errors import HostError, InputError
-from assay.launch.kubernetes import pod_security, rbac
+from assay.launch.kubernetes.objects import pod_security, rbac
 from assay.monitor.schedule import HOUR, _gpu_load, schedule_period, scrontab_lines, service_unit
 from assay.questions.schedule import schedule
 from command_line import assay as typed

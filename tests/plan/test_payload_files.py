@@ -14,8 +14,8 @@ import pytest
 
 from assay import payload_files
 from assay.launch import job_spec
-from assay.launch.kubernetes import payload
-from assay.launch.kubernetes.kinds import KINDS
+from assay.launch.kubernetes.objects import payload
+from assay.launch.kubernetes.objects.kinds import KINDS
 from assay.launch.ssh.connection import Connection
 from assay.launch.ssh.options import SshSystem
 from assay.records import Shape

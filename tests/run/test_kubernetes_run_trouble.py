@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import kubernetes_cluster as cluster
-from assay.launch.kubernetes import rbac
-from assay.launch.kubernetes.order import MANAGED_BY
+from assay.launch.kubernetes.objects import rbac
+from assay.launch.kubernetes.objects.order import MANAGED_BY
 from assay.records import Extent, JobState, Run, RunState
 from assay.rundir import session as rundir
 from assay.testing.launchers import job

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.objects.order import Manifest
 from assay.stacks import build_objects
 from assay.stacks.engines import SmokeTest, smoke_test_argv, smoke_test_outcome
 

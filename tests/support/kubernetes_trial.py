@@ -11,7 +11,7 @@ import pytest
 
 import kubernetes_cluster as cluster
 from assay import launch
-from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.launch.kubernetes.objects.order import LABEL_TOKEN
 from assay.launch.launcher import Launcher
 from assay.records import Handle, Job, JobState, JobStatus
 from assay.testing.launchers import job, python

@@ -49,7 +49,7 @@ def rbac(system: str | None, systems_file: Path | None, doctor: bool, as_json: b
     \b
     Exit codes: 0 printed; 4 no such system, or no kubeconfig that states its namespace.
     """
-    from assay.launch.kubernetes.manifests import as_yaml
+    from assay.launch.kubernetes.objects.manifests import as_yaml
     from assay.questions.rbac import rbac as granted
 
     rights = granted(system, systems=systems_file, doctor=doctor)

@@ -47,7 +47,7 @@ def openstack(file: Path, form: str, as_json: bool) -> None:
         nova_settings,
         remove_commands,
     )
-    from assay.launch.kubernetes.manifests import as_yaml
+    from assay.launch.kubernetes.objects.manifests import as_yaml
     from assay.questions.openstack import openstack as machines
 
     machines_file = machines(file)

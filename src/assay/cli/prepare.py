@@ -122,7 +122,7 @@ def _action(does: dict[str, bool]) -> Action:
 
 
 def _print(preparation: Preparation, as_json: bool) -> None:
-    from assay.launch.kubernetes.manifests import as_yaml
+    from assay.launch.kubernetes.objects.manifests import as_yaml
 
     objects = [obj for _, obj in preparation.objects()]
     if as_json:

@@ -150,7 +150,7 @@ def command(
 
     _need_effect(_HERE if render else _ELSEWHERE, "with" if render else "without")
     if render is not None:
-        from assay.launch.kubernetes.manifests import as_yaml
+        from assay.launch.kubernetes.objects.manifests import as_yaml
 
         objects = build_stack_question.render_build(
             file,

@@ -36,7 +36,7 @@ from assay.cluster.components.objects import (
 )
 from assay.errors import InputError
 from assay.launch.kubernetes.client import PODS, Cluster, Object, Resource
-from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.objects.order import Manifest
 from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError, ConflictError, NotFoundError
 
 CLAIMS = Resource("v1", "persistentvolumeclaims")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.cluster.components.scheduled_suite import QuickSuite
-    from assay.launch.kubernetes.order import Manifest
+    from assay.launch.kubernetes.objects.order import Manifest
 
 PAYLOADS = "assay_payloads/"  # where Assay's own programs are in a job
 _LABEL = re.compile(r"[^a-z0-9]+")
@@ -28,7 +28,7 @@ def cron_job(request: ScheduleRequest, *, namespace: str | None, image: str | No
 
     Raises InputError for a system that is not on Kubernetes, and for what must not be in a ConfigMap.
     """
-    from assay.launch.kubernetes.manifests import as_yaml
+    from assay.launch.kubernetes.objects.manifests import as_yaml
 
     if image is None:
         raise InputError(
@@ -105,7 +105,7 @@ def _suite_text(request: ScheduleRequest) -> str:
             f"{request.suite}: {', '.join(named)}: a CronJob's pod has no other files than the "
             "suite's own; put them into the image of the trials, and name them there by an absolute path"
         )
-    from assay.launch.kubernetes.manifests import as_yaml
+    from assay.launch.kubernetes.objects.manifests import as_yaml
 
     source = request.plan.run.suite.source
     content = {key: value for key, value in source.data.items() if key not in ("systems", "baseline")}
@@ -134,7 +134,7 @@ def _texts(value: object) -> Iterator[str]:
 def _system_text(request: ScheduleRequest, namespace: str) -> str:
     """The system's entry, for a pod: no kubeconfig's context, and the lowest priority."""
     from assay.cluster.components.scheduled_suite import priority_class
-    from assay.launch.kubernetes.manifests import as_yaml
+    from assay.launch.kubernetes.objects.manifests import as_yaml
 
     source = request.plan.run.systems.source
     written: Mapping[str, Any] = source.data[request.system.name]

@@ -94,10 +94,10 @@ def prepare(
     does not answer.
     """
     from assay.cluster.components import Preparation
-    from assay.launch.kubernetes import openshift
+    from assay.launch.kubernetes.objects import pod_security
 
     written = kubernetes_options(system, systems)
-    chosen = openshift.with_rdma(written) if rdma else written
+    chosen = pod_security.with_rdma(written) if rdma else written
     target = _target(chosen, platform)
     parts = tuple(
         _completed(component, target, system, systems) for component in _parts(chosen, part, system, systems)
@@ -105,7 +105,7 @@ def prepare(
     preparation = Preparation(target, parts, not part)
     _refuse_strangers(preparation)
     podded = preparation.target.is_openshift and "pods" in preparation.names()
-    lacks = openshift.lacks(written, chosen) if podded else ""
+    lacks = pod_security.lacks(written, chosen) if podded else ""
     return ClusterPreparation(preparation, lacks, on_command_line(system, systems))
 
 
@@ -166,7 +166,7 @@ def _target(system: KubernetesSystem, platform: Platform | None) -> PreparationT
     """The cluster is asked only for what is not stated here."""
     from assay.cluster.components.component import PreparationTarget
     from assay.launch.kubernetes.client import connect
-    from assay.launch.kubernetes.openshift import is_openshift
+    from assay.launch.kubernetes.objects.pod_security import is_openshift
 
     namespace = system.namespace or connect(system.context).namespace
     if platform is None:

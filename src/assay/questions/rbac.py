@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from assay.questions.systems import File, kubernetes_options
 
 if TYPE_CHECKING:
-    from assay.launch.kubernetes.order import Manifest
-    from assay.launch.kubernetes.rbac import Right
+    from assay.launch.kubernetes.objects.order import Manifest
+    from assay.launch.kubernetes.objects.rbac import Right
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ def rbac(system: str | None = None, *, systems: File = None, doctor: bool = Fals
 
     Raises InputError if there is no such system, or no kubeconfig states its namespace.
     """
-    from assay.launch.kubernetes import rbac as rights
     from assay.launch.kubernetes.client import connect
+    from assay.launch.kubernetes.objects import rbac as rights
 
     chosen = kubernetes_options(system, systems)
     namespace = chosen.namespace or connect(chosen.context).namespace

@@ -94,8 +94,8 @@ def staging_job(
     from pathlib import Path, PurePosixPath
 
     from assay.data.manifest import read_manifest
-    from assay.launch.kubernetes.kinds import KINDS
-    from assay.launch.kubernetes.manifests import render
+    from assay.launch.kubernetes.objects.kinds import KINDS
+    from assay.launch.kubernetes.objects.manifests import render
     from assay.questions.systems import kubernetes_options
     from assay.records import Job, Shape
     from assay.redact import redacted

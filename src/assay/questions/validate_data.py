@@ -232,8 +232,8 @@ def validation_rayjob(
     """
     import hashlib
 
-    from assay.launch.kubernetes.manifests import as_yaml
-    from assay.launch.kubernetes.ray_job import ray_job
+    from assay.launch.kubernetes.objects.manifests import as_yaml
+    from assay.launch.kubernetes.objects.ray_job import ray_job
     from assay.questions.systems import kubernetes_options
 
     options = kubernetes_options(system, systems)

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from assay.launch.kubernetes.order import MANAGED_BY, Manifest
+from assay.launch.kubernetes.objects.order import MANAGED_BY, Manifest
 from assay.records import digest_of
 from assay.stacks.engines import SMOKE_TEST_MARK, SMOKE_TEST_PASSED, SMOKE_TEST_USER, smoke_test_argv
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.launch.kubernetes.causes import CauseWordings, causes, too_late
-from assay.launch.kubernetes.payload import PROGRAM_DIR
+from assay.launch.kubernetes.objects.payload import PROGRAM_DIR
 from assay.records import Extent
 
 POD = "trial-abc"

@@ -10,8 +10,8 @@ import pytest
 from assay.errors import LaunchError
 from assay.launch.kubernetes import removal
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Listing, Resource
-from assay.launch.kubernetes.kinds import KINDS
-from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.kubernetes.objects.order import LABEL_TOKEN
 from assay.launch.kubernetes.removal import end_job, what_stays
 from assay.launch.kubernetes.wire import ApiUnreachableError
 

@@ -18,8 +18,8 @@ from assay.launch.kubernetes.job_state import (
     unreachable,
     was_restarted,
 )
-from assay.launch.kubernetes.kinds import Ending
-from assay.launch.kubernetes.payload import PROGRAM_DIR
+from assay.launch.kubernetes.objects.kinds import Ending
+from assay.launch.kubernetes.objects.payload import PROGRAM_DIR
 from assay.launch.kubernetes.pod_status import moment, phase_times
 from assay.launch.kubernetes.wire import (
     ApiError,

@@ -12,13 +12,13 @@ from test_kubernetes_rights import kubeconfig
 import kubernetes_cluster as cluster
 from assay import launch
 from assay.errors import LaunchError
-from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.client import Cluster, connect
-from assay.launch.kubernetes.kind_choice import CreatableKinds, KindChoices
 from assay.launch.kubernetes.launcher import KubernetesLauncher
-from assay.launch.kubernetes.manifests import as_yaml
+from assay.launch.kubernetes.objects import rbac
+from assay.launch.kubernetes.objects.kind_choice import CreatableKinds, KindChoices
+from assay.launch.kubernetes.objects.manifests import as_yaml
+from assay.launch.kubernetes.objects.rbac import needed
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.rbac import needed
 from assay.records import JobState, Shape
 from assay.testing.launchers import job, python
 from assay.testing.launchers import run as run_job

@@ -10,8 +10,8 @@ import pytest
 from test_kubernetes_launcher import OnCluster, make, namespace, running
 
 import kubernetes_cluster as cluster
-from assay.launch.kubernetes.kinds import KINDS
-from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
+from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.kubernetes.objects.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState, JobStatus, RankExit, RunState
 from assay.testing.launchers import (

@@ -18,8 +18,8 @@ from assay import launch
 from assay.errors import InputError, LaunchError
 from assay.launch.kubernetes import client
 from assay.launch.kubernetes.client import connect
-from assay.launch.kubernetes.kinds import KINDS
-from assay.launch.kubernetes.order import LABEL_TOKEN, name_of
+from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.kubernetes.objects.order import LABEL_TOKEN, name_of
 from assay.launch.launcher import Launcher
 from assay.records import Handle, JobState
 from assay.testing.launchers import (

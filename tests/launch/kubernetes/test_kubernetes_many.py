@@ -10,7 +10,7 @@ import pytest
 
 import kubernetes_cluster as cluster
 from assay import launch
-from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.launch.kubernetes.objects.order import LABEL_TOKEN
 from assay.records import Job, JobState
 from assay.testing.launchers import job, python, run
 

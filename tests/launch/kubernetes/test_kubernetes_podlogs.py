@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from assay.launch.kubernetes import podlogs
-from assay.launch.kubernetes.payload import PROGRAM_DIR
-from assay.launch.kubernetes.podlogs import PodLogs
+from assay.launch.kubernetes import watch
+from assay.launch.kubernetes.objects.payload import PROGRAM_DIR
+from assay.launch.kubernetes.watch import PodLogs
 from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError, NotFoundError
 from assay_payloads.keeping.relay import MARK
 
@@ -89,7 +89,7 @@ def test_the_ranks_container_is_read_whatever_stands_next_to_it() -> None:
 def test_the_log_of_a_pod_that_has_ended_is_not_asked_for_without_end(
     refusal: ApiError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(podlogs, "ENDED_PATIENCE_S", 0.3)
+    monkeypatch.setattr(watch, "ENDED_PATIENCE_S", 0.3)
     kubelet = Kubelet(refusal)
     assert read(kubelet, over=True) == []
     with pytest.raises(AssertionError):  # while it runs, its keeper and the platform have limits
@@ -99,6 +99,6 @@ def test_the_log_of_a_pod_that_has_ended_is_not_asked_for_without_end(
 def test_an_api_server_that_does_not_respond_says_nothing_about_a_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(podlogs, "ENDED_PATIENCE_S", 0.3)
+    monkeypatch.setattr(watch, "ENDED_PATIENCE_S", 0.3)
     away = ApiUnreachableError("can't read the log: the API server does not respond")
     assert read(Kubelet(*[away] * 5, ALL), over=True) == ["rank-0", "ended-0"]

@@ -23,12 +23,12 @@ from ruamel.yaml import YAML
 
 from assay.errors import InputError
 from assay.launch.kubernetes import fields
-from assay.launch.kubernetes.kind_choice import BUILT_IN, choose
-from assay.launch.kubernetes.kinds import KINDS, Ending
-from assay.launch.kubernetes.manifests import as_yaml, render
+from assay.launch.kubernetes.objects.kind_choice import BUILT_IN, choose
+from assay.launch.kubernetes.objects.kinds import KINDS, Ending
+from assay.launch.kubernetes.objects.manifests import as_yaml, render
+from assay.launch.kubernetes.objects.order import MEETING_PORT
+from assay.launch.kubernetes.objects.payload import MOST_PARTS, PART_BYTES
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import MEETING_PORT
-from assay.launch.kubernetes.payload import MOST_PARTS, PART_BYTES
 from assay.records import Job, Shape, Task, TaskFile
 from assay.suite.findings import read_strictly
 from assay_payloads.keeping import relay

@@ -21,15 +21,15 @@ import kubernetes_cluster as cluster
 from assay import launch
 from assay.cli import assay as assay_group
 from assay.errors import LaunchError
-from assay.launch.kubernetes import rbac
 from assay.launch.kubernetes.client import Cluster, connect
-from assay.launch.kubernetes.kinds import KINDS
 from assay.launch.kubernetes.launcher import KubernetesLauncher
-from assay.launch.kubernetes.manifests import as_yaml, render
+from assay.launch.kubernetes.objects import rbac
+from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.kubernetes.objects.manifests import as_yaml, render
+from assay.launch.kubernetes.objects.order import LABEL_TOKEN, labels_of
+from assay.launch.kubernetes.objects.pod_security import pod_of
+from assay.launch.kubernetes.objects.rbac import Right, needed
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import LABEL_TOKEN, labels_of
-from assay.launch.kubernetes.pod_security import pod_of
-from assay.launch.kubernetes.rbac import Right, needed
 from assay.records import Job, RunState, Shape, Task
 from cli_contract import runs
 from conftest import long_but

@@ -12,7 +12,7 @@ import pytest
 
 import kubernetes_cluster as cluster
 from assay.errors import LaunchError
-from assay.launch.kubernetes.order import LABEL_TOKEN
+from assay.launch.kubernetes.objects.order import LABEL_TOKEN
 from assay.records import Extent, JobState
 from assay.testing.launchers import job, python
 from kubernetes_trial import FOR_EVER, Trial, assert_final, launcher, left

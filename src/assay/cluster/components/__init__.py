@@ -13,7 +13,7 @@ from assay.cluster.components.node_settings import Chrony, HugePages, Memlock, N
 from assay.cluster.components.pods import Pods, Registry, Storage
 from assay.cluster.components.scheduled_suite import QuickSuite
 from assay.cluster.components.serve import Serve
-from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.objects.order import Manifest
 
 _PARTS: tuple[type[Component], ...] = (
     Pods,

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from assay.launch.kubernetes.objects.order import Manifest
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import Manifest
 
 Platform = Literal["kubernetes", "openshift"]
 

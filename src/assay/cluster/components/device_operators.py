@@ -24,7 +24,7 @@ from assay.cluster.components.component import (
     UpstreamRelease,
     bare,
 )
-from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.objects.order import Manifest
 
 OLM_GROUP = "operators.coreos.com"
 CERTIFIED, RED_HAT = "certified-operators", "redhat-operators"

@@ -18,8 +18,8 @@ from assay.cluster.components.component import (
     bare,
 )
 from assay.launch.kubernetes.fields import Quantity
-from assay.launch.kubernetes.kinds import KINDS
-from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.kubernetes.objects.order import Manifest
 
 MPI_COMMIT = "101db144e019e1de65aaded07745e9d805c2852a"  # v0.8.0
 MPI_SHA256 = "b38def13a94abe60b2a4b3485239d77f64892b8fbd202e9e435a6031b7500a8f"

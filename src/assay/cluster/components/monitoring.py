@@ -20,8 +20,8 @@ from assay.cluster.components.component import (
     bare,
 )
 from assay.cluster.components.device_operators import GPU_OPERATOR_NAMESPACE
-from assay.launch.kubernetes.order import Manifest
-from assay.launch.kubernetes.rbac import AUTHORIZATION
+from assay.launch.kubernetes.objects.order import Manifest
+from assay.launch.kubernetes.objects.rbac import AUTHORIZATION
 from assay.monitor.dashboards import (
     CONSOLE_LABEL,
     CONSOLE_NAMESPACE,

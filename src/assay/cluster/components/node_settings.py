@@ -23,8 +23,8 @@ from assay.cluster.components.component import (
     bare,
 )
 from assay.launch.kubernetes.fields import Quantity
-from assay.launch.kubernetes.manifests import as_yaml
-from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.objects.manifests import as_yaml
+from assay.launch.kubernetes.objects.order import Manifest
 
 MACHINE_CONFIG_GROUP = "machineconfiguration.openshift.io"
 ROLE = f"{MACHINE_CONFIG_GROUP}/role"

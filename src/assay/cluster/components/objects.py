@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from assay.launch.kubernetes.client import FIELD_MANAGER, Cluster, Object
-from assay.launch.kubernetes.order import MANAGED_BY, Manifest
+from assay.launch.kubernetes.objects.order import MANAGED_BY, Manifest
 
 
 def object_place(cluster: Cluster, obj: Manifest) -> tuple[Cluster, bool]:

@@ -20,10 +20,10 @@ from assay.cluster.components.component import (
     Requirement,
     bare,
 )
-from assay.launch.kubernetes import openshift, pod_security
 from assay.launch.kubernetes.fields import Quantity
-from assay.launch.kubernetes.order import Manifest
-from assay.launch.kubernetes.rbac import AUTHORIZATION, head
+from assay.launch.kubernetes.objects import pod_security
+from assay.launch.kubernetes.objects.order import Manifest
+from assay.launch.kubernetes.objects.rbac import AUTHORIZATION, head
 
 
 class Pods(Component):
@@ -35,9 +35,9 @@ class Pods(Component):
     def objects(self, target: PreparationTarget) -> list[Manifest]:
         """On OpenShift also SecurityContextConstraints, if the pods need more than restricted-v2."""
         if target.is_openshift:
-            return openshift.objects(target.system, target.namespace)
+            return pod_security.openshift_objects(target.system, target.namespace)
         space = head("v1", "Namespace", target.namespace)
-        space["metadata"]["labels"][openshift.ENFORCE] = pod_security.level(
+        space["metadata"]["labels"][pod_security.ENFORCE] = pod_security.level(
             pod_security.pod_of(target.system)
         )
         account = target.system.serviceAccountName

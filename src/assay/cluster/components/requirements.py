@@ -24,7 +24,7 @@ from assay.cluster.components.objects import (
 )
 from assay.launch.kubernetes.client import NODES, Cluster, Object, Resource
 from assay.launch.kubernetes.fields import quantity_number
-from assay.launch.kubernetes.order import Manifest
+from assay.launch.kubernetes.objects.order import Manifest
 
 DEPLOYMENTS = Resource("apps/v1", "deployments")
 APPLY = "assay cluster prepare SYSTEM --apply"

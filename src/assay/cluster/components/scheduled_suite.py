@@ -22,10 +22,10 @@ from assay.cluster.components.component import (
     Requirement,
 )
 from assay.cluster.components.monitoring import EXPORTER, PORT
-from assay.launch.kubernetes import rbac
+from assay.launch.kubernetes.objects import rbac
+from assay.launch.kubernetes.objects.order import MANAGED_BY, Manifest
+from assay.launch.kubernetes.objects.pod import container_security_context, pod_security_context
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import MANAGED_BY, Manifest
-from assay.launch.kubernetes.pod import container_security_context, pod_security_context
 
 
 class QuickSuite(Component):

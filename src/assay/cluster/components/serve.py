@@ -18,8 +18,8 @@ from assay.cluster.components.component import (
     Requirement,
     bare,
 )
-from assay.launch.kubernetes.order import Manifest
-from assay.launch.kubernetes.rbac import AUTHORIZATION
+from assay.launch.kubernetes.objects.order import Manifest
+from assay.launch.kubernetes.objects.rbac import AUTHORIZATION
 
 NAME = "assay-serve"
 COOKIE_SECRET = "assay-serve-cookie"  # noqa: S105 - the name of a Secret that people create

@@ -36,10 +36,9 @@ from assay.launch.kubernetes.job_state import (
     waited_in_vain,
     was_restarted,
 )
-from assay.launch.kubernetes.kinds import Ending, JobKind
-from assay.launch.kubernetes.podlogs import PodLogs
+from assay.launch.kubernetes.objects.kinds import Ending, JobKind
 from assay.launch.kubernetes.spooled_job import SpooledJob
-from assay.launch.kubernetes.watch import JobPods, PodWatch
+from assay.launch.kubernetes.watch import JobPods, PodLogs, PodWatch
 from assay.launch.kubernetes.wire import NO_NAMESPACE, ApiError
 from assay.records import JobState, Output
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from assay.launch import job_directory
 from assay.launch.kubernetes.causes import Cause
-from assay.launch.kubernetes.kinds import Ending
+from assay.launch.kubernetes.objects.kinds import Ending
+from assay.launch.kubernetes.objects.pod import meets
 from assay.launch.kubernetes.pod_status import has_begun, moment, rank_status
-from assay.launch.kubernetes.scheduling import meets
 from assay.records import Extent, JobState, JobStatus
 
 Object = Mapping[str, Any]

@@ -23,13 +23,13 @@ from assay.launch.kubernetes.causes import causes
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object, connect
 from assay.launch.kubernetes.follow import FollowedJob, Follower
 from assay.launch.kubernetes.job_state import REMOVED
-from assay.launch.kubernetes.kind_choice import KindChoices
-from assay.launch.kubernetes.kinds import KINDS
-from assay.launch.kubernetes.manifests import Manifests, render
+from assay.launch.kubernetes.objects.kind_choice import KindChoices
+from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.kubernetes.objects.manifests import Manifests, render
+from assay.launch.kubernetes.objects.order import TOKEN, Manifest, labels_of, name_of
+from assay.launch.kubernetes.objects.pod import nodes_of
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
-from assay.launch.kubernetes.order import TOKEN, Manifest, labels_of, name_of
 from assay.launch.kubernetes.removal import end_job, what_stays
-from assay.launch.kubernetes.scheduling import nodes_of
 from assay.launch.kubernetes.spooled_job import SpooledJob
 from assay.launch.kubernetes.watch import watch_of
 from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError, ConflictError, extent_of

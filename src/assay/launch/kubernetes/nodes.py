@@ -13,9 +13,9 @@ from assay.launch.kubernetes.doctor.cluster_view import GRANT
 from assay.launch.kubernetes.doctor.look import STILL_THERE
 from assay.launch.kubernetes.doctor.node_checks import away, is_device, unsuited
 from assay.launch.kubernetes.fields import quantity_number
+from assay.launch.kubernetes.objects.order import LABEL_TOKEN
+from assay.launch.kubernetes.objects.pod import REQUIRED, meets
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import LABEL_TOKEN
-from assay.launch.kubernetes.scheduling import REQUIRED, meets
 from assay.launch.kubernetes.wire import ApiError
 from assay.launch.platform import KeepOffMethod, Losses, Member, NodeQuery, chosen
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from assay.launch.kubernetes.payload import PROGRAM_DIR
+from assay.launch.kubernetes.objects.payload import PROGRAM_DIR
 
 Object = Mapping[str, Any]
 

@@ -12,8 +12,8 @@ from typing import Any
 from assay.errors import LaunchError
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, SERVICES, Cluster, Object, Resource
 from assay.launch.kubernetes.job_state import call, is_out_of_reach, is_over
-from assay.launch.kubernetes.kinds import KINDS, Ending, JobKind
-from assay.launch.kubernetes.order import LABEL_TOKEN, MANAGED_BY, name_of
+from assay.launch.kubernetes.objects.kinds import KINDS, Ending, JobKind
+from assay.launch.kubernetes.objects.order import LABEL_TOKEN, MANAGED_BY, name_of
 from assay.launch.kubernetes.pod_status import moment
 from assay.launch.kubernetes.watch import watch_of
 from assay.launch.kubernetes.wire import FORBIDDEN, ApiError

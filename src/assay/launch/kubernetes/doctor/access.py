@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 
 from assay.checks.check import Check, State
-from assay.launch.kubernetes import openshift, pod_security
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
-from assay.launch.kubernetes.kinds import KINDS
+from assay.launch.kubernetes.objects import pod_security
+from assay.launch.kubernetes.objects.kinds import KINDS
 
 # Deployment of the operator that handles a job kind, by name
 # Source: the projects' own manifests: jobset 0.12, trainer 2.3, mpi-operator 0.8, training-operator 1.9
@@ -102,7 +102,7 @@ def level(seen: ClusterView) -> Check:
     if seen.space is None:
         remedy = f"kubectl create namespace {seen.namespace}"
         return Check(name, "fail", f"namespace {seen.namespace} does not exist", remedy)
-    enforced = seen.space["metadata"].get("labels", {}).get(openshift.ENFORCE)
+    enforced = seen.space["metadata"].get("labels", {}).get(pod_security.ENFORCE)
     spec = pod_security.pod_of(seen.system)
     needed = pod_security.level(spec)
     if enforced is None:
@@ -114,14 +114,14 @@ def level(seen: ClusterView) -> Check:
         for ask in pod_security.asks(spec)
         if pod_security.LEVELS.index(ask.allowed_by) < pod_security.LEVELS.index(enforced)
     )
-    remedy = f"remove that, or: kubectl label --overwrite ns {seen.namespace} {openshift.ENFORCE}={needed}"
+    remedy = f"remove that, or: kubectl label --overwrite ns {seen.namespace} {pod_security.ENFORCE}={needed}"
     return Check(name, "fail", f"the namespace enforces {enforced}, but the pods request {excess}", remedy)
 
 
 def constraints(seen: ClusterView) -> Check:
     """Whether OpenShift's security context constraints admit the pods."""
     name = "SCC"
-    beyond = openshift.beyond_restricted_v2(pod_security.pod_of(seen.system))
+    beyond = pod_security.beyond_restricted_v2(pod_security.pod_of(seen.system))
     if not seen.is_openshift:
         return Check(name, "ok", "not OpenShift: constraints don't apply to pods here")
     if isinstance(seen.admitted, dict) and (by := seen.admitted["metadata"].get("annotations", {}).get(USED)):
@@ -132,7 +132,7 @@ def constraints(seen: ClusterView) -> Check:
     for answer in (seen.constraints, seen.may_use_scc):
         if isinstance(answer, ReadFailure):
             return answer.check(name)
-    called = openshift.scc_name(seen.namespace)
+    called = pod_security.scc_name(seen.namespace)
     if seen.constraints is None:
         remedy = f"set runAsUser: assigned, or: {UNPREPARED}" if "user ID" in excess else UNPREPARED
         return Check(name, "fail", f"{excess}, but {called} does not exist", remedy)
@@ -156,9 +156,9 @@ def account(seen: ClusterView) -> Check:
     if not seen.account_may:
         return Check(name, "ok", f"{called} may neither read Secrets nor create pods")
     remedy = (
-        f"kubectl -n {seen.namespace} create serviceaccount {openshift.ACCOUNT}, and set "
-        f"`serviceAccountName: {openshift.ACCOUNT}` in systems.yaml; find out who bound roles to the other "
-        "account"
+        f"kubectl -n {seen.namespace} create serviceaccount {pod_security.ACCOUNT}, and set "
+        f"`serviceAccountName: {pod_security.ACCOUNT}` in systems.yaml; find out who bound roles to the "
+        "other account"
     )
     evidence = f"{called} may {', '.join(seen.account_may)}: more than a benchmark's pods should"
     return Check(name, "warn", evidence, remedy)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from assay.checks.check import Check
 from assay.launch.kubernetes.client import Object
+from assay.launch.kubernetes.objects.rbac import Right
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.rbac import Right
 
 GRANT = "an administrator can grant it: assay cluster rbac --doctor SYSTEM | kubectl apply -f -"
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from assay.launch.kubernetes import openshift, pod_security, rbac
 from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, Resource, connect
 from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.doctor.node_checks import hindrance
-from assay.launch.kubernetes.kinds import KINDS
-from assay.launch.kubernetes.openshift import NAMESPACES, is_openshift
+from assay.launch.kubernetes.objects import pod_security, rbac
+from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.kubernetes.objects.pod_security import NAMESPACES, is_openshift
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.pod_status import moment
 from assay.launch.kubernetes.wire import FORBIDDEN, ApiError
@@ -22,7 +22,7 @@ ACCOUNTS = Resource("v1", "serviceaccounts")
 DEPLOYMENTS = Resource("apps/v1", "deployments")
 CLASSES = Resource("storage.k8s.io/v1", "storageclasses")
 LEASES = Resource("coordination.k8s.io/v1", "leases")
-CONSTRAINTS = Resource(f"{openshift.SECURITY}/v1", "securitycontextconstraints")
+CONSTRAINTS = Resource(f"{pod_security.SECURITY}/v1", "securitycontextconstraints")
 HEARTBEATS = "metadata.namespace=kube-node-lease"
 MISSING_RIGHT = 'cannot create resource "pods"'
 STILL_THERE = "status.phase!=Succeeded,status.phase!=Failed"
@@ -116,7 +116,7 @@ def _account(system: KubernetesSystem) -> str:
 
 
 def _scc(cluster: Cluster) -> str:
-    return openshift.scc_name(cluster.namespace)
+    return pod_security.scc_name(cluster.namespace)
 
 
 def _pods(cluster: Cluster) -> list[Object]:

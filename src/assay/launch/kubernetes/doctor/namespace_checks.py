@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from assay.checks.check import Check
-from assay.launch.kubernetes import fields, pod_security
+from assay.launch.kubernetes import fields
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure
+from assay.launch.kubernetes.objects import pod_security
 
 COUNTED = {
     "pods": 1.0,

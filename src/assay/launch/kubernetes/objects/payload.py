@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from assay import payload_files
 from assay.errors import InputError
 from assay.launch import job_spec
+from assay.launch.kubernetes.objects.order import Manifest, labels_of, name_of
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import Manifest, labels_of, name_of
 from assay.records import Job
 from assay_payloads.keeping.relay import Stamp
 

@@ -7,10 +7,37 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from assay.errors import Problem
-from assay.launch.kubernetes import payload, pod
+from assay.launch.kubernetes.objects import payload, pod
+from assay.launch.kubernetes.objects.order import LABEL_ROLE, LABEL_TOKEN, Manifest, Order, labels_of_ranks
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import LABEL_ROLE, LABEL_TOKEN, Manifest, Order, labels_of_ranks
 from assay.records import Shape
+
+JOB_INDEX = "JOB_COMPLETION_INDEX"  # set by the Job controller in each container
+JOBSET_RANKS = "ranks"
+# The image needs Open MPI, sshd, and ssh, and its user needs a name: sshd and ssh refuse a user ID that the
+# image's /etc/passwd lacks.
+MPI_INDEX = "ASSAY_WORKER"
+MPI_INDEX_LABEL = "training.kubeflow.org/replica-index"  # of each worker's pod, set by the operator
+MPI_AUTH_DIR = "/assay/ssh"
+MPI_HOSTS = (
+    "/etc/mpi/hostfile"  # the operator passes it to Open MPI 4 in a variable that version 5 does not know
+)
+MPI_PROGRAM = "assay_payloads.keeping.mpi"
+OF_RANKS_ALONE = ("affinity", "topologySpreadConstraints", "resourceClaims")
+TRAIN_RUNTIME = "torch-distributed"
+TRAIN_STEP = TRAIN_CONTAINER = "node"  # names in that runtime
+TRAIN_INDEX = "PET_NODE_RANK"  # set, with PET_MASTER_ADDR and PET_MASTER_PORT, by the runtime
+TRAIN_PATCHED = (
+    "affinity", "imagePullSecrets", "nodeSelector", "securityContext", "serviceAccountName",
+    "terminationGracePeriodSeconds", "tolerations", "volumes",
+)  # fmt: skip
+TRAIN_RUNTIMES_OWN = ("restartPolicy", "enableServiceLinks", "automountServiceAccountToken", "containers")
+TRAIN_IN_TRAINER = ("name", "image", "command", "env", "resources")
+TRAIN_PATCHED_IN_CONTAINER = ("name", "securityContext", "volumeMounts")
+PYTORCH_CONTAINER = (
+    "pytorch"  # the operator sets MASTER_ADDR, MASTER_PORT, and RANK in the container with this name
+)
+PYTORCH_INDEX = "RANK"  # to the operator, a pod is a rank; the keeper numbers each process
 
 
 class JobRef(NamedTuple):
@@ -106,9 +133,6 @@ POD = JobKind(
 )
 
 
-JOB_INDEX = "JOB_COMPLETION_INDEX"  # set by the Job controller in each container
-
-
 def _service_and_job(order: Order) -> list[Manifest]:
     """`job`: an Indexed Job after a headless Service, which gives the pods names."""
     return [_service(order), _job(order)]
@@ -153,9 +177,6 @@ JOB = JobKind(
 )
 
 
-JOBSET_RANKS = "ranks"
-
-
 def _jobset(order: Order) -> list[Manifest]:
     """`jobset`: a JobSet of one Indexed Job; it makes the headless Service itself."""
     env = {
@@ -194,18 +215,6 @@ JOBSET = JobKind(
     expected_pods=lambda shape: shape.workers,
     needs="JobSet",
 )
-
-
-# The image needs Open MPI, sshd, and ssh, and its user needs a name: sshd and ssh refuse a user ID that the
-# image's /etc/passwd lacks.
-MPI_INDEX = "ASSAY_WORKER"
-MPI_INDEX_LABEL = "training.kubeflow.org/replica-index"  # of each worker's pod, set by the operator
-MPI_AUTH_DIR = "/assay/ssh"
-MPI_HOSTS = (
-    "/etc/mpi/hostfile"  # the operator passes it to Open MPI 4 in a variable that version 5 does not know
-)
-MPI_PROGRAM = "assay_payloads.keeping.mpi"
-OF_RANKS_ALONE = ("affinity", "topologySpreadConstraints", "resourceClaims")
 
 
 def _mpijob(order: Order) -> list[Manifest]:
@@ -292,18 +301,6 @@ MPIJOB = JobKind(
 )
 
 
-TRAIN_RUNTIME = "torch-distributed"
-TRAIN_STEP = TRAIN_CONTAINER = "node"  # names in that runtime
-TRAIN_INDEX = "PET_NODE_RANK"  # set, with PET_MASTER_ADDR and PET_MASTER_PORT, by the runtime
-TRAIN_PATCHED = (
-    "affinity", "imagePullSecrets", "nodeSelector", "securityContext", "serviceAccountName",
-    "terminationGracePeriodSeconds", "tolerations", "volumes",
-)  # fmt: skip
-TRAIN_RUNTIMES_OWN = ("restartPolicy", "enableServiceLinks", "automountServiceAccountToken", "containers")
-TRAIN_IN_TRAINER = ("name", "image", "command", "env", "resources")
-TRAIN_PATCHED_IN_CONTAINER = ("name", "securityContext", "volumeMounts")
-
-
 def _trainjob(order: Order) -> list[Manifest]:
     """`trainjob`: a TrainJob of Kubeflow Trainer with its runtime torch-distributed."""
     template = _train_template(order)
@@ -387,12 +384,6 @@ TRAINJOB = JobKind(
     needs="Kubeflow Trainer",
     heeds_deletion=False,  # Trainer 2.3 re-creates the JobSet for as long as it sees the TrainJob
 )
-
-
-PYTORCH_CONTAINER = (
-    "pytorch"  # the operator sets MASTER_ADDR, MASTER_PORT, and RANK in the container with this name
-)
-PYTORCH_INDEX = "RANK"  # to the operator, a pod is a rank; the keeper numbers each process
 
 
 def _pytorchjob(order: Order) -> list[Manifest]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.launch.kubernetes.kinds import KINDS
-from assay.launch.kubernetes.order import MANAGED_BY, Manifest
+from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.kubernetes.objects.order import MANAGED_BY, Manifest
 
 RUNNER = "assay"
 DOCTOR = "assay-doctor"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from assay.errors import InputError
 from assay.launch.kubernetes.client import Cluster
-from assay.launch.kubernetes.kinds import KINDS, JobKind
+from assay.launch.kubernetes.objects.kinds import KINDS, JobKind
 from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError
 from assay.records import Shape
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from assay.errors import OptionsError
 from assay.launch import job_spec
-from assay.launch.kubernetes import payload, pod
-from assay.launch.kubernetes.kinds import JobKind
+from assay.launch.kubernetes.objects import payload, pod
+from assay.launch.kubernetes.objects.kinds import JobKind
+from assay.launch.kubernetes.objects.order import TOKEN, Manifest, Order, name_of
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import TOKEN, Manifest, Order, name_of
 from assay.records import Job
 
 _YAML_1_1: Final = re.compile(r"(?i)y|n|yes|no|on|off|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")

@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Sequence
 
 from assay.errors import OptionsError, Problem
-from assay.launch.kubernetes import fields, pod
+from assay.launch.kubernetes import fields
+from assay.launch.kubernetes.objects import pod
+from assay.launch.kubernetes.objects.order import Manifest
 from assay.launch.kubernetes.options import KubernetesSystem
-from assay.launch.kubernetes.order import Manifest
 
 HEAD, WORKER = "ray-head", "ray-worker"
 
