@@ -63,7 +63,7 @@ class Listing:
 
 
 class Cluster:
-    """One cluster and namespace, as one user. Refusals raise ApiError; see refusals.py."""
+    """One cluster and namespace, as one user. Refusals raise ApiError; see wire.py."""
 
     def __init__(self, wire: Wire, context: str, namespace: str) -> None:
         self.wire, self.context, self.namespace = wire, context, namespace
