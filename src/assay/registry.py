@@ -89,6 +89,17 @@ class EntryPoint(NamedTuple):
         return call
 
 
+class CommandTable(NamedTuple):
+    """The commands below one name, such as `assay stack`.
+
+    about     its help
+    commands  name → the location of the command or question, `module:NAME`, and one line on it
+    """
+
+    about: str
+    commands: Mapping[str, tuple[str, str]]
+
+
 class NamedEntries(Mapping[str, T], Generic[T]):
     """Name → entry. Names alone import nothing; what plug-ins add comes after what Assay has.
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from assay.cli.command_group import command_at
 from assay.errors import AssayError, PluginError, ReaderGoneError
 from assay.registry import EntryPoint, NamedEntries, registry
 
@@ -53,22 +54,10 @@ _EXPECTED: Final = (
 )
 
 
-def _command(entry: Any) -> click.Command:
-    """The command at a location, or that of the question there."""
-    if isinstance(entry, click.Command):
-        return entry
-    from assay.cli.question_command import command_of
-    from assay.questions.question import Question
-
-    if isinstance(entry, type) and issubclass(entry, Question):
-        return command_of(entry)
-    raise TypeError(f"is a {type(entry).__name__}; expected a click command or a Question")
-
-
 def _guarded(entry: Any, plugin: EntryPoint) -> click.Command:
     """The command of a plug-in, whose unexpected exceptions name it."""
     try:
-        command = _command(entry)
+        command = command_at(entry)
     except TypeError as error:
         raise PluginError(f"{plugin}: {plugin.value} {error}") from None
     invoke = plugin.guarded(command.invoke, passes=_EXPECTED)
@@ -81,7 +70,7 @@ COMMANDS: Final[NamedEntries[click.Command]] = registry(
     {name: _QUESTIONS.get(name, f"assay.cli.{_MODULES.get(name, name)}:command") for name in _ABOUT},
     object,
     adapt=_guarded,
-    part=_command,
+    part=command_at,
 )
 """In the order in which users typically need them, those of plug-ins last."""
 

@@ -10,15 +10,15 @@ import click
 from assay.cli.command_group import CommandGroup
 
 COMMANDS = {
-    "scan": ("data_scan", "Bring a catalog of labelled frames up to date."),
-    "query": ("data_query", "Choose frames by what is on them."),
-    "stage": ("data_stage", "Copy chosen frames near to where they are read."),
-    "submit": ("data_submit", "Run a site's template on frames chosen by their labels."),
-    "validate": ("data_validate", "Count what a trained network makes of every frame."),
-    "cache": ("data_cache", "Show which frames a cache has, and remove them."),
-    "check": ("data_check", "Read a training's whole data set once, before it begins."),
-    "feeds": ("data_feeds", "Show how many accelerators a storage feeds."),
-    "classes": ("data_classes", "Show how much of each class there is."),
+    "scan": ("assay.cli.data_scan:command", "Bring a catalog of labelled frames up to date."),
+    "query": ("assay.cli.data_query:command", "Choose frames by what is on them."),
+    "stage": ("assay.cli.data_stage:command", "Copy chosen frames near to where they are read."),
+    "submit": ("assay.cli.data_submit:command", "Run a site's template on frames chosen by their labels."),
+    "validate": ("assay.cli.data_validate:command", "Count what a trained network makes of every frame."),
+    "cache": ("assay.cli.data_cache:command", "Show which frames a cache has, and remove them."),
+    "check": ("assay.cli.data_check:command", "Read a training's whole data set once, before it begins."),
+    "feeds": ("assay.cli.data_feeds:command", "Show how many accelerators a storage feeds."),
+    "classes": ("assay.cli.data_classes:command", "Show how much of each class there is."),
 }
 CATALOG = click.option(
     "--catalog",
@@ -29,7 +29,7 @@ CATALOG = click.option(
 )
 
 
-@click.group(cls=CommandGroup, modules=COMMANDS)
+@click.group(cls=CommandGroup, commands=COMMANDS)
 def command() -> None:
     """Catalog labelled frames, see what is on them, and choose those that a training takes.
 

@@ -7,17 +7,17 @@ import click
 from assay.cli.command_group import CommandGroup
 
 COMMANDS = {
-    "up": ("monitor_up", "Run Prometheus and its neighbors on this machine."),
-    "export": ("monitor_export", "Serve metrics of runs and results to Prometheus."),
-    "fetch": ("monitor_fetch", "Store what a Prometheus has about finished runs."),
-    "dashboards": ("monitor_dashboards", "Write dashboards for Grafana."),
-    "schedule": ("monitor_schedule", "Print what runs a short suite again and again."),
-    "idle": ("monitor_idle", "Check that nothing else uses this machine."),
-    "rules": ("monitor_rules", "Print Prometheus' alert rules for these metrics."),
+    "up": ("assay.cli.monitor_up:command", "Run Prometheus and its neighbors on this machine."),
+    "export": ("assay.cli.monitor_export:command", "Serve metrics of runs and results to Prometheus."),
+    "fetch": ("assay.cli.monitor_fetch:command", "Store what a Prometheus has about finished runs."),
+    "dashboards": ("assay.cli.monitor_dashboards:command", "Write dashboards for Grafana."),
+    "schedule": ("assay.cli.monitor_schedule:command", "Print what runs a short suite again and again."),
+    "idle": ("assay.cli.monitor_idle:command", "Check that nothing else uses this machine."),
+    "rules": ("assay.cli.monitor_rules:command", "Print Prometheus' alert rules for these metrics."),
 }
 
 
-@click.group(cls=CommandGroup, modules=COMMANDS)
+@click.group(cls=CommandGroup, commands=COMMANDS)
 def command() -> None:
     """Connect runs to Prometheus and Grafana: metrics, alert rules and dashboards.
 

@@ -7,22 +7,34 @@ import click
 from assay.cli.command_group import CommandGroup
 
 COMMANDS = {
-    "list": ("stack_list", "List the stacks that runs have observed."),
-    "show": ("stack_show", "Show what is known of a stack."),
-    "diff": ("stack_diff", "Show what differs between two stacks, and what is known of it."),
-    "advise": ("stack_advise", "Lock the versions to install for a goal, with the reasons."),
-    "indicators": ("stack_indicators", "Show how well indicators predict workloads."),
-    "export": ("stack_export", "Write what runs observed as a signed bundle for others."),
-    "import": ("stack_import", "Take in a bundle that others signed."),
-    "trust": ("stack_trust", "Trust a key, or show the keys."),
-    "explore": ("stack_explore", "Build and measure many stacks; find which is faster."),
-    "bisect": ("stack_bisect", "Find the change that made a stack slower, or made it fail."),
-    "containerfile": ("stack_containerfile", "Print a container file for a workload or a lock."),
-    "build": ("stack_build", "Build a container file, test the image, push it."),
+    "list": ("assay.cli.stack_list:command", "List the stacks that runs have observed."),
+    "show": ("assay.cli.stack_show:command", "Show what is known of a stack."),
+    "diff": (
+        "assay.cli.stack_diff:command",
+        "Show what differs between two stacks, and what is known of it.",
+    ),
+    "advise": (
+        "assay.cli.stack_advise:command",
+        "Lock the versions to install for a goal, with the reasons.",
+    ),
+    "indicators": ("assay.cli.stack_indicators:command", "Show how well indicators predict workloads."),
+    "export": ("assay.cli.stack_export:command", "Write what runs observed as a signed bundle for others."),
+    "import": ("assay.cli.stack_import:command", "Take in a bundle that others signed."),
+    "trust": ("assay.cli.stack_trust:command", "Trust a key, or show the keys."),
+    "explore": ("assay.cli.stack_explore:command", "Build and measure many stacks; find which is faster."),
+    "bisect": (
+        "assay.cli.stack_bisect:command",
+        "Find the change that made a stack slower, or made it fail.",
+    ),
+    "containerfile": (
+        "assay.cli.stack_containerfile:command",
+        "Print a container file for a workload or a lock.",
+    ),
+    "build": ("assay.cli.stack_build:command", "Build a container file, test the image, push it."),
 }
 
 
-@click.group(cls=CommandGroup, modules=COMMANDS)
+@click.group(cls=CommandGroup, commands=COMMANDS)
 def command() -> None:
     """Show which software runs how fast where; write a container file for a workload.
 
