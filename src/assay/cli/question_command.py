@@ -5,35 +5,44 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import click
 
 from assay.cli.options import JSON, RUNS, echo_json
-from assay.questions.question import Question, Reads
+from assay.cli.redacting_stream import write_bytes
+from assay.questions.question import Question, alternatives, reads_of
+
+Field = dataclasses.Field[Any]
 
 
 def command_of(question: type[Question]) -> click.Command:
     """The command: asks, prints the answer as text or JSON, and exits with its code."""
     hints = get_type_hints(question, include_extras=True)
-    fields = dataclasses.fields(question)  # type: ignore[arg-type]
+    fields = [f for f in dataclasses.fields(question) if "progress" not in f.metadata]  # type: ignore[arg-type]
     parameters = [_parameter(field, hints[field.name]) for field in fields if field.name != "runs"]
 
     def ask(every: bool = False, as_json: bool = False, runs_dir: Any = None, **options: Any) -> None:
         runs = {"runs": runs_dir} if "runs" in hints else {}
-        question_ = question(**options, **runs)
-        answer = question_.answer()
-        question_.write(answer)
-        if as_json:
-            echo_json(answer.document())
+        with _progress(question) as progress:
+            try:
+                question_ = question(**options, **runs, **progress)
+            except ValueError as error:
+                raise click.UsageError(str(error)) from None
+            answer = question_.answer()
+        written = question_.write(answer)
+        if isinstance(written, bytes):
+            write_bytes(written)
+        elif as_json:
+            echo_json(written.document())
         else:
             from assay.cli.console import Console
             from assay.view import terminal
 
-            terminal.show(Console(highlight=False), answer.view(), every=every)
+            terminal.show(Console(highlight=False), written.view(), every=every)
         sys.exit(answer.exit_code)
 
     required = [p for p in parameters if isinstance(p, click.Option) and p.required]
@@ -46,38 +55,61 @@ def command_of(question: type[Question]) -> click.Command:
     )
     if question.all_help:
         command.params.append(click.Option(["--all", "every"], is_flag=True, help=question.all_help))
-    for shared in ([RUNS] if "runs" in hints else []) + [JSON]:
+    for shared in ([RUNS] if "runs" in hints else []) + ([JSON] if question.has_json else []):
         shared(command)
     return command
 
 
-def _parameter(field: dataclasses.Field[Any], hint: Any) -> click.Parameter:
+@contextmanager
+def _progress(question: type[Question]) -> Iterator[dict[str, Callable[..., None]]]:
+    """What shows a question's progress, by its field, if standard error is a terminal."""
+    fields = dataclasses.fields(question)  # type: ignore[arg-type]
+    lines = {f.name: f.metadata["progress"] for f in fields if "progress" in f.metadata}
+    if not lines or not sys.stderr.isatty():
+        yield {}
+        return
+    from rich.text import Text
+
+    from assay.cli.console import Console
+
+    with Console(stderr=True).status("") as status:
+
+        def showing(line: Callable[..., str]) -> Callable[..., None]:
+            return lambda *news: status.update(Text(line(*news)))
+
+        yield {name: showing(line) for name, line in lines.items()}
+
+
+def _parameter(field: Field, hint: Any) -> click.Parameter:
+    kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
+    is_many, required = any(get_origin(kind) is tuple for kind in kinds), field.default is dataclasses.MISSING
     if field.metadata.get("argument"):
-        return click.Argument([field.name], required=field.default is dataclasses.MISSING)
-    kinds = [kind for kind in _alternatives(hint) if kind is not type(None)]
-    reads = next((extra for kind in kinds for extra in _extras(kind) if isinstance(extra, Reads)), None)
-    spelled = [f"--{field.name.replace('_', '-')}", field.name]
+        many = -1 if is_many else 1
+        return click.Argument([field.name], required=required, nargs=many, metavar=field.metadata["metavar"])
+    spelled = [*(field.metadata["names"] or (f"--{field.name.replace('_', '-')}",)), field.name]
     if hint is bool:
-        return click.Option(spelled, is_flag=True, help=field.metadata["help"])
-    if field.metadata["output"]:
-        file = click.Path(path_type=Path, dir_okay=False, writable=True)
-        return click.Option(spelled, type=file, help=field.metadata["help"])
+        return click.Option(spelled, is_flag=True, default=field.default, help=field.metadata["help"])
+    reads = reads_of(hint)
     return click.Option(
         spelled,
-        required=field.default is dataclasses.MISSING,
-        multiple=any(get_origin(kind) is tuple for kind in kinds),
+        type=_type(field, kinds),
+        required=required,
+        default=None if required or is_many else field.default,
+        multiple=is_many,
         metavar=reads.metavar if reads else field.metadata["metavar"],
         callback=_reading(reads.read) if reads else None,
         help=field.metadata["help"],
     )
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
-def _extras(kind: Any) -> tuple[Any, ...]:
-    return get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+def _type(field: Field, kinds: Sequence[Any]) -> click.ParamType[Any] | None:
+    """What click knows of the value; None: any text."""
+    if field.metadata["file"]:
+        return click.Path(path_type=Path, dir_okay=False, exists=True)
+    if field.metadata["output"]:
+        return click.Path(path_type=Path, dir_okay=False, writable=True, allow_dash=True)
+    choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+    return click.Choice(choices) if choices else None
 
 
 def _reading(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:

@@ -17,6 +17,8 @@ from assay.questions.question import (
     function,
     option,
     question,
+    read_value,
+    runs_option,
 )
 from assay.records import DEFAULT_MARGIN, to_plain
 from assay.units import counted, margin_of
@@ -102,9 +104,7 @@ class Compare(Question):
     reference: str | tuple[str, ...] = option(
         "Compare the convergence of both sides with these runs; repeatable.", default=(), metavar="SET"
     )
-    runs: str | PathLike[str] | None = option(
-        "Directory for the runs. [default: $ASSAY_RUNS or ./runs]", default=None, local=True
-    )
+    runs: str | PathLike[str] | None = runs_option(default=None)
 
     def answer(self) -> Comparisons | Rankings:
         """Rankings of many systems without a baseline; else comparisons."""
@@ -117,7 +117,8 @@ class Compare(Question):
         from assay.analyse.comparison.sides import judge, primary_metrics
         from assay.analyse.mlperf.decompose import decompose
 
-        stated_margin, runs_dir = _margin(self.margin), runs_directory(self.runs)
+        stated_margin = read_value("margin", self.margin, margin_of)
+        runs_dir = runs_directory(self.runs)
         left, *others = run_sets(runs_dir, [self.a] if self.b is None else [self.a, self.b])
         right = others[0] if others else None
         margin = stated_margin or _agreed_margin(left, right)
@@ -295,13 +296,6 @@ def rank(
     if not are_ranked(sides, selected.plan.baseline if selected.plan else None):
         return ()
     return rankings(sides, selected.metrics(), metric)
-
-
-def _margin(margin: str | float | None) -> float | None:
-    try:
-        return None if margin is None else margin_of(margin)
-    except ValueError as error:
-        raise InputError(f"margin: {error}") from error
 
 
 def _convergences(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.questions.compare import Compare, Margin
-from assay.questions.question import Answer, Question, argument, function, option, question
+from assay.questions.question import Answer, Question, argument, function, option, question, runs_option
 from assay.records import to_plain
 from assay.units import counted
 from assay.view.blocks import Lead, Paragraph
@@ -55,9 +55,7 @@ class Gate(Question):
     junit: Path | None = option(
         "Write JUnit XML to this file: worse is a failure, undecided an error.", default=None, output=True
     )
-    runs: str | PathLike[str] | None = option(
-        "Directory for the runs. [default: $ASSAY_RUNS or ./runs]", default=None, local=True
-    )
+    runs: str | PathLike[str] | None = runs_option(default=None)
 
     def answer(self) -> GateResult:
         """Each primary comparison, and the answer to all of them."""
@@ -75,7 +73,7 @@ class Gate(Question):
         answer = overall(judged, len(missing) + len(compared.open))
         return GateResult(answer, judged, missing, compared.open, compared.margin, _sides(compared.sides))
 
-    def write(self, answer: GateResult) -> None:
+    def write(self, answer: GateResult) -> GateResult:
         """The JUnit XML."""
         if self.junit is not None:
             from assay.durable import deliver
@@ -84,6 +82,7 @@ class Gate(Question):
             name = f"{self.a} compared with {self.baseline}"
             text = junit(name, answer.judged, answer.missing, answer.open)
             deliver(self.junit, text.encode(), option="--junit")
+        return answer
 
 
 gate = function(Gate, Gate.answer)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from os import PathLike
 from types import UnionType
 from typing import (
+    Annotated,
     Any,
     ClassVar,
     ParamSpec,
@@ -32,7 +33,8 @@ from typing import (
     get_type_hints,
 )
 
-from assay.errors import EXIT_OK
+from assay.errors import EXIT_OK, InputError
+from assay.questions.evidence import each
 from assay.view.blocks import Block
 
 P = ParamSpec("P")
@@ -85,21 +87,36 @@ class Question:
     """What can be asked.
 
     all_help  help of `--all`, which shows what the answer's blocks fold; "" if it folds nothing
+    has_json  whether its command has `--json`
+
+    A question of options that don't fit together is a ValueError, raised by its `__post_init__`.
     """
 
     all_help: ClassVar[str] = ""
+    has_json: ClassVar[bool] = True
 
     def answer(self) -> Answer:
         """The answer. Raises InputError if there is none, with the reason."""
         raise NotImplementedError
 
-    def write(self, answer: Any) -> None:
-        """Write the files that the command was asked for besides its output; most questions have none."""
+    def write(self, answer: Any) -> Answer | bytes:
+        """Write the files that the command was asked for.
+
+        Returns what the command prints: an answer, or a file's content and nothing else.
+        """
+        return answer  # type: ignore[no-any-return]
 
 
-def argument(*, default: Any = dataclasses.MISSING) -> Any:
-    """A field that is given by its position."""
-    return dataclasses.field(default=default, metadata={"argument": True})
+def argument(
+    *, default: Any = dataclasses.MISSING, metavar: str | None = None, parameters: tuple[str, ...] = ()
+) -> Any:
+    """A field that is given by its position; a tuple has all that are given.
+
+    metavar     what help calls it
+    parameters  of the function, for a tuple that is never empty: that for the first, and that for the others
+    """
+    metadata = {"argument": True, "metavar": metavar, "parameters": parameters}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def option(
@@ -107,21 +124,40 @@ def option(
     *,
     default: Any = dataclasses.MISSING,
     metavar: str | None = None,
+    names: tuple[str, ...] = (),
     local: bool = False,
+    file: bool = False,
     output: bool = False,
 ) -> Any:
     """A field that is given by its name; without a default, it must be given.
 
     about    its help
     metavar  what help calls the value
+    names    of the command's option, if not the field's: `("-o", "--output")`
     local    names something on this machine: no address has it
-    output   a file that the command writes; the function returns the answer instead
+    file     an existing file on this machine
+    output   of the command alone, such as a file that it writes: the function has no such parameter
     """
-    metadata = {"help": about, "metavar": metavar, "local": local or output, "output": output}
-    return dataclasses.field(default=default, kw_only=True, metadata=metadata)
+    metadata = {"help": about, "metavar": metavar, "names": names, "file": file, "output": output}
+    return dataclasses.field(
+        default=default, kw_only=True, metadata={**metadata, "local": local or file or output}
+    )
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(argument, option))
+def runs_option(*, default: None) -> Any:
+    """The field `runs`: the directory that has them. The type checker wants to see that it has a default."""
+    return option("Directory for the runs. [default: $ASSAY_RUNS or ./runs]", default=default, local=True)
+
+
+def progress(line: Callable[..., str], *, default: None) -> Any:
+    """A field for a function that is called while the question is answered.
+
+    line  what the command shows meanwhile, from the arguments of a call
+    """
+    return dataclasses.field(default=default, kw_only=True, metadata={"progress": line, "local": True})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(argument, option, runs_option, progress))
 def question(kind: type[T]) -> type[T]:
     """Makes a frozen dataclass of a question."""
     return dataclasses.dataclass(frozen=True)(kind)
@@ -132,28 +168,32 @@ def function(kind: Callable[P, Q], answer: Callable[[Q], A]) -> Callable[P, A]:
 
     answer  the method that answers
     """
+    fields = [f for f in dataclasses.fields(kind) if not f.metadata.get("output")]  # type: ignore[arg-type]
+    hints = get_type_hints(kind)
+    parameters = [p for field in fields for p in _parameters(field, _written(hints[field.name]))]
+    signature = inspect.Signature(parameters, return_annotation=inspect.signature(answer).return_annotation)
 
     def ask(*args: P.args, **options: P.kwargs) -> A:
-        return answer(kind(*args, **options))
+        values = signature.bind(*args, **options).arguments
+        for field in fields:
+            if names := field.metadata.get("parameters"):
+                values[field.name] = tuple(each(values.pop(names[0]), *values.pop(names[1], ())))
+        try:
+            query = kind(**values)  # type: ignore[call-arg]
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        return answer(query)
 
-    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
-    types = {name: _written(hint) for name, hint in get_type_hints(kind).items()}
-    helps = {f.name: f.metadata.get("help") for f in fields}
-    outputs = {f.name for f in fields if f.metadata.get("output")}
-    parameters = [p for p in inspect.signature(kind).parameters.values() if p.name not in outputs]
-    signature = inspect.Signature(
-        [parameter.replace(annotation=types[parameter.name]) for parameter in parameters],
-        return_annotation=inspect.signature(answer).return_annotation,
-    )
     ask.__name__ = ask.__qualname__ = kind.__name__.lower()
     ask.__module__ = kind.__module__
     ask.__signature__ = signature  # type: ignore[attr-defined]
-    ask.__annotations__ = {**types, "return": signature.return_annotation}
+    ask.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": signature.return_annotation}
+    helps = {field.name: field.metadata.get("help") for field in fields}
     ask.__doc__ = "\n".join(
         [
             inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0],
             "",
-            *(f"{p.name}  {helps[p.name]}" for p in parameters if helps[p.name]),
+            *(f"{name}  {about}" for name, about in helps.items() if about),
             "",
             "Raises InputError if there is no answer, with the reason.",
         ]
@@ -161,8 +201,52 @@ def function(kind: Callable[P, Q], answer: Callable[[Q], A]) -> Callable[P, A]:
     return ask
 
 
+def function_of_many(kind: Callable[..., Q], answer: Callable[[Q], A]) -> Callable[..., A]:
+    """The same for a question whose last argument may be given many times: `report(a, b, margin="2%")`."""
+    return function(kind, answer)
+
+
+def read_value(name: str, value: Any, read: Callable[[Any], T]) -> T | None:
+    """The value as read, None for None. Raises InputError with its name if it can't be read."""
+    try:
+        return None if value is None else read(value)
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def reads_of(hint: Any) -> Reads | None:
+    """How a type reads its text, if it says that."""
+    extras = (
+        extra for kind in alternatives(hint) if get_origin(kind) is Annotated for extra in get_args(kind)[1:]
+    )
+    return next((extra for extra in extras if isinstance(extra, Reads)), None)
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the only type."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _parameters(field: dataclasses.Field[Any], written: str) -> Iterator[inspect.Parameter]:
+    """One parameter, or two if the function takes the first of many by itself."""
+    if field.metadata.get("argument") and written.startswith("tuple["):
+        of_one = written.removeprefix("tuple[").removesuffix(", ...]")
+        *first, rest = field.metadata["parameters"] or (field.name,)
+        for name in first:
+            yield inspect.Parameter(
+                name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=f"{of_one} | Sequence[{of_one}]"
+            )
+        yield inspect.Parameter(rest, inspect.Parameter.VAR_POSITIONAL, annotation=of_one)
+        return
+    kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+    default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+    yield inspect.Parameter(field.name, kind, default=default, annotation=written)
+
+
 def _written(hint: Any) -> str:
     """A type as its author would write it: `str | float | None`."""
     if get_origin(hint) in (Union, UnionType):
         return " | ".join(map(_written, get_args(hint)))
+    if get_origin(hint) is tuple:
+        return f"tuple[{_written(get_args(hint)[0])}, ...]"
     return "None" if hint is type(None) else inspect.formatannotation(hint).removeprefix("os.")
