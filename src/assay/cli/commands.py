@@ -47,7 +47,13 @@ _ABOUT: Final[Mapping[str, str]] = {
 }
 _MODULES: Final = {"import": "import_", "list": "list_"}  # those that Python has a word for
 # questions, of whose fields the command is made
-_QUESTIONS: Final = {"compare": "assay.questions.compare:Compare", "gate": "assay.questions.gate:Gate"}
+_QUESTIONS: Final = {
+    name: f"assay.questions.{name}:{name.capitalize()}"
+    for name in (
+        *("doctor", "score", "submit", "compare", "gate", "goodput"),
+        *("report", "notebook", "push", "export"),
+    )
+}
 _EXPECTED: Final = (
     *(AssayError, ReaderGoneError, OSError, MemoryError, SystemExit),
     *(click.ClickException, click.Abort, click.exceptions.Exit),

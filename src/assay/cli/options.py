@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +25,6 @@ RUNS = click.option(
     show_default="$ASSAY_RUNS or ./runs",
     help="Directory for the runs.",
 )
-
-
-def form_of(output: Path | None, form: str | None, endings: Mapping[str, str], default: str) -> str:
-    """The format to write: the named one, else by the file name's extension, else the default.
-
-    endings  extension → format, such as `.md` → markdown
-
-    Raises click.BadParameter if the extension belongs to a format that can't be written.
-    """
-    ending = "" if output is None else output.suffix.lower()
-    if form is not None or ending in endings:
-        return form or endings[ending]
-    if ending[1:].isalnum() and not ending[1:].isdigit():  # page-v3.1 has no extension
-        raise click.BadParameter(f"{output}: {ending} can't be written; write {' or '.join(endings)}")
-    return default
 
 
 def duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:

@@ -27,6 +27,8 @@ def command_of(question: type[Question]) -> click.Command:
 
     def ask(every: bool = False, as_json: bool = False, runs_dir: Any = None, **options: Any) -> None:
         runs = {"runs": runs_dir} if "runs" in hints else {}
+        if as_json and str(options.get("output")) == "-":
+            raise click.UsageError("--json prints where the file is: name a file with -o, or omit --json")
         with _progress(question) as progress:
             try:
                 question_ = question(**options, **runs, **progress)
@@ -43,6 +45,8 @@ def command_of(question: type[Question]) -> click.Command:
             from assay.view import terminal
 
             terminal.show(Console(highlight=False), written.view(), every=every)
+        for line in () if isinstance(written, bytes) else written.notes:
+            click.echo(line, err=True)
         sys.exit(answer.exit_code)
 
     required = [p for p in parameters if isinstance(p, click.Option) and p.required]
@@ -106,16 +110,18 @@ def _type(field: Field, kinds: Sequence[Any]) -> click.ParamType[Any] | None:
     """What click knows of the value; None: any text."""
     if field.metadata["file"]:
         return click.Path(path_type=Path, dir_okay=False, exists=True)
-    if field.metadata["output"]:
+    if field.metadata["output"] and Path in kinds:
         return click.Path(path_type=Path, dir_okay=False, writable=True, allow_dash=True)
     choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
     return click.Choice(choices) if choices else None
 
 
-def _reading(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    def callback(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
+def _reading(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def callback(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+        if value is None or not isinstance(value, str | tuple):
+            return value
         try:
-            return None if text is None else read(text)
+            return tuple(map(read, value)) if isinstance(value, tuple) else read(value)
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli.options import JSON, QUIET, RUNS, echo_json, form_of
+from assay.cli.options import JSON, QUIET, RUNS, echo_json
 from assay.cli.until_options import check_limits, until_options
 from assay.errors import (
     EXIT_ENVIRONMENT,
@@ -17,6 +17,7 @@ from assay.errors import (
     EXIT_UNDECIDED,
     EXIT_WORSE,
 )
+from assay.questions.question import form_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +106,10 @@ def command(
     """
     if new and failed:
         raise click.UsageError("--failed repeats trials of an existing session; --new starts another one")
-    form_of(report_file, None, {".html": "html"}, "html")
+    try:
+        form_of(report_file, None, {".html": "html"})
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
     check_limits(until, max_repeats, max_time)
     from assay.cli.progress import teller
     from assay.questions.run import run

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.questions.evidence import RunSet, run_set, run_sets, runs_directory
 from assay.questions.question import (
+    RUNS,
     Answer,
     Question,
     Reads,
@@ -18,7 +19,6 @@ from assay.questions.question import (
     option,
     question,
     read_value,
-    runs_option,
 )
 from assay.records import DEFAULT_MARGIN, to_plain
 from assay.units import counted, margin_of
@@ -45,6 +45,7 @@ _EXIT_CODES: Mapping[Verdict, int] = {
     "undecided": EXIT_UNDECIDED,
 }
 Margin = Annotated[str | float, Reads(margin_of, "SHARE")]
+MARGIN = "Difference that counts as equal, such as 2%. [default: the suite's, or 2%]"  # help of `margin`
 
 
 @question
@@ -89,9 +90,7 @@ class Compare(Question):
 
     a: Reference = argument()
     b: Reference | None = argument(default=None)
-    margin: Margin | None = option(
-        "Difference that counts as equal, such as 2%. [default: the suite's, or 2%]", default=None
-    )
+    margin: Margin | None = option(MARGIN, default=None)
     metric: str | None = option("Only this metric.", default=None)
     baseline: str | None = option(
         "With A alone: what to compare its other systems with. [default: its own]",
@@ -104,7 +103,7 @@ class Compare(Question):
     reference: str | tuple[str, ...] = option(
         "Compare the convergence of both sides with these runs; repeatable.", default=(), metavar="SET"
     )
-    runs: str | PathLike[str] | None = runs_option(default=None)
+    runs: Reference | None = option(RUNS, default=None, local=True)
 
     def answer(self) -> Comparisons | Rankings:
         """Rankings of many systems without a baseline; else comparisons."""

@@ -2,82 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from assay.errors import HostError, InputError
+from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError
 from assay.questions.evidence import runs_directory
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reads,
+    Reference,
+    argument,
+    function,
+    option,
+    progress_line,
+    question,
+    read_value,
+)
 from assay.questions.systems import on_command_line, system_named
 from assay.registry import EntryPoint, entry_points, trouble
 from assay.units import rate
+from assay.view.blocks import Paragraph
 
 if TYPE_CHECKING:
-    from os import PathLike
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from assay.checks.check import Check
+    from assay.view.blocks import Block, Tone
+
+_SYMBOLS: Mapping[str, tuple[str, Tone]] = {
+    "ok": ("✓", ""),
+    "warn": ("!", "biased"),
+    "fail": ("✗", "invalid"),
+    "unknown": ("?", "undecided"),
+}
+
+
+@question
+class Doctor(Question):
+    """Check what is missing here, and show the command that fixes it.
+
+    Checks this machine and the interpreter that trials would use: that of SYSTEM in systems.yaml, or else
+    the one that runs Assay. Changes nothing. For a SYSTEM on Slurm or LSF, it checks the cluster and runs
+    one job there that ends within seconds; for containers, it checks from inside one; for hosts behind ssh,
+    on each of them; for Kubernetes, what its API shows this user, and with --deep or --data from inside a
+    pod.
+
+    Packages that add something to Assay are checked as well: which they are, and why one can't be used.
+
+    --data reads past the page cache, in a pod through SYSTEM's volumes, and reports the speed of ten rounds.
+
+    \b
+    Examples:
+      assay doctor                          this machine
+      assay doctor dgx --systems lab.yaml   with the interpreter of the system `dgx`
+      assay doctor lab --deep               a cluster, and pods on it
+      assay doctor lab --data /data --at-least 2GB/s
+      assay doctor --json                   checks and the facts they judged
+
+    \b
+    ✓ fine   ! results may suffer   ✗ trials can't run or would mislead   ? unknown
+
+    Exit codes: 0 nothing fails; 4 no such system; 5 something fails.
+    """
+
+    system: str | None = argument(default=None)
+    systems: Reference | None = option(
+        "File with the system.  [default: systems.yaml here]", default=None, local=True
+    )
+    runs: Reference | None = option(RUNS, default=None, local=True)
+    deep: bool = option("On Kubernetes: also run pods, and check from inside them.", default=False)
+    data: str | None = option(
+        "Read files in DIR for five seconds, where the trials run.", default=None, metavar="DIR"
+    )
+    at_least: Annotated[str | float, Reads(rate, "SPEED")] | None = option(
+        "Fail if DIR is read more slowly, such as 2GB/s.", default=None
+    )
+    progress: Callable[[str], None] | None = progress_line(str, default=None)
+
+    def __post_init__(self) -> None:
+        if self.at_least is not None and self.data is None:
+            raise ValueError("--at-least applies to what --data DIR reads; add --data DIR")
+        if self.data is not None and not self.data.startswith("/"):
+            raise ValueError(f"--data: found {self.data!r}; expected an absolute path, as trials see it")
+
+    def answer(self) -> Checkup:
+        """The checks of the system, or of this machine, and of the plug-ins."""
+        from assay import launch
+        from assay.launch.platform import DoctorRequest
+
+        least = read_value("at_least", self.at_least, rate)
+        where = system_named(self.system, self.systems)
+        request = DoctorRequest(
+            on_command_line(where.name, self.systems),
+            _existing(runs_directory(self.runs)),
+            self.data,
+            self.deep,
+            report=self.progress or (lambda _line: None),
+        )
+        diagnosis = launch.PLATFORMS[where.launcher].doctor(where.options, request)
+        speed = () if self.data is None else _data_speed(diagnosis.facts, least)
+        plugins = tuple((entry, trouble(entry)) for entry in entry_points())
+        checks = (*diagnosis.checks, *speed, *_plugin_checks(plugins))
+        return Checkup(diagnosis.facts, checks, plugins, self.system)
+
+
+doctor = function(Doctor, Doctor.answer)
 
 
 @dataclass(frozen=True)
-class Checkup:
+class Checkup(Answer):
     """The result of `doctor`: the facts, the checks of them and of the plug-ins, and the plug-ins.
 
     plugins  the entry points of other packages, and why each can't be used, "" if it can
+    system   its name; None: this machine
     """
 
     facts: Mapping[str, Any]
     checks: tuple[Check, ...]
     plugins: tuple[tuple[EntryPoint, str], ...] = ()
+    system: str | None = None
 
     @property
     def ready(self) -> bool:
         """Whether no check fails."""
         return not any(check.state == "fail" for check in self.checks)
 
+    @property
+    def exit_code(self) -> int:
+        """Whether something fails."""
+        return EXIT_OK if self.ready else EXIT_ENVIRONMENT
 
-def doctor(
-    system: str | None = None,
-    *,
-    systems: str | PathLike[str] | None = None,
-    deep: bool = False,
-    data: str | None = None,
-    at_least: str | float | None = None,
-    runs: str | PathLike[str] | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Checkup:
-    """What is missing on a system, like `assay doctor SYSTEM`; without a system, on this machine.
+    def view(self) -> Iterator[Block]:
+        """Each check with the command that fixes it, then how many of each kind there are."""
+        width = max(len(check.name) for check in self.checks)
+        for check in self.checks:
+            symbol, tone = _SYMBOLS[check.state]
+            yield Paragraph(f"{symbol} {check.name:{width}}  {check.evidence}", tone, wraps=False)
+            if check.remedy:
+                yield Paragraph(f"  {'':{width}}  → {check.remedy}", "strong", wraps=False)
+        counts = {state: sum(check.state == state for check in self.checks) for state in _SYMBOLS}
+        labels = {"fail": "to fix", "warn": "to consider", "unknown": "unknown", "ok": "fine"}
+        summary = ", ".join(f"{counts[state]} {label}" for state, label in labels.items() if counts[state])
+        yield Paragraph(f"\n{'Ready' if self.ready else 'Not ready'}: {summary}.", wraps=False)
 
-    systems   the systems file; None: systems.yaml here
-    deep      on Kubernetes: also run pods, and check from inside them
-    data      directory, as trials see it: read its files for five seconds, where the trials run
-    at_least  a check fails if it is read more slowly, such as `"2GB/s"`, or bytes per second
-    runs      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-    progress  takes a line about the current step
-
-    Raises InputError if there is no such system, HostError or PlatformError if it can't be checked.
-    """
-    from assay import launch
-    from assay.launch.platform import DoctorRequest
-
-    if data is not None and not data.startswith("/"):
-        raise InputError(f"data: found {data!r}; expected an absolute path, as trials see it")
-    try:
-        least = None if at_least is None else rate(at_least)
-    except ValueError as error:
-        raise InputError(f"at_least: {error}") from error
-    where = system_named(system, systems)
-    request = DoctorRequest(
-        on_command_line(where.name, systems),
-        _existing(runs_directory(runs)),
-        data,
-        deep,
-        report=progress or (lambda _words: None),
-    )
-    diagnosis = launch.PLATFORMS[where.launcher].doctor(where.options, request)
-    speed = () if data is None else _data_speed(diagnosis.facts, least)
-    plugins = tuple((entry, trouble(entry)) for entry in entry_points())
-    return Checkup(diagnosis.facts, (*diagnosis.checks, *speed, *_plugin_checks(plugins)), plugins)
+    def document(self) -> dict[str, Any]:
+        """The checks and the facts that they judged; a plug-in's trouble is "" if it can be used."""
+        return {
+            "schema": "assay.doctor/1",
+            "system": self.system,
+            "checks": [*map(asdict, self.checks)],
+            "facts": self.facts,
+            "plugins": [{**entry._asdict(), "trouble": why} for entry, why in self.plugins],
+        }
 
 
 def _plugin_checks(plugins: Sequence[tuple[EntryPoint, str]]) -> Iterator[Check]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
-from assay.questions.compare import Compare, Margin
-from assay.questions.question import Answer, Question, argument, function, option, question, runs_option
+from assay.questions.compare import MARGIN, Compare, Margin
+from assay.questions.question import RUNS, Answer, Question, Reference, argument, function, option, question
 from assay.records import to_plain
 from assay.units import counted
 from assay.view.blocks import Lead, Paragraph
@@ -48,14 +47,12 @@ class Gate(Question):
 
     a: str = argument()
     baseline: str = option("What to compare A with.", metavar="B")
-    margin: Margin | None = option(
-        "Difference that counts as equal, such as 2%. [default: the suite's, or 2%]", default=None
-    )
+    margin: Margin | None = option(MARGIN, default=None)
     metric: str | None = option("Only this metric, instead of each benchmark's primary one.", default=None)
     junit: Path | None = option(
         "Write JUnit XML to this file: worse is a failure, undecided an error.", default=None, output=True
     )
-    runs: str | PathLike[str] | None = runs_option(default=None)
+    runs: Reference | None = option(RUNS, default=None, local=True)
 
     def answer(self) -> GateResult:
         """Each primary comparison, and the answer to all of them."""

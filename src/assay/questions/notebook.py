@@ -3,21 +3,89 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.questions.evidence import each, runs_directory
+from assay.questions.compare import MARGIN, Margin
+from assay.questions.evidence import runs_directory
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reference,
+    argument,
+    function_of_many,
+    option,
+    question,
+)
+from assay.view.blocks import Paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from os import PathLike
 
-    from assay.questions.report import Report
+    from assay.questions.report import RunsReport
+    from assay.view.blocks import Block
+
+
+@question
+class Notebook(Question):
+    """Write a Jupyter notebook that asks the library for what a report on RUN says.
+
+    Its cells have no outputs; run them to see the report, its charts and numbers. The last one fails if the
+    answers are no longer the same.
+
+    \b
+    Examples:
+      assay notebook quickstart
+      assay notebook resnet50:bare-metal resnet50:openshift -o resnet50.ipynb
+    """
+
+    has_json = False
+
+    references: tuple[str, ...] = argument(metavar="RUN…", parameters=("reference", "more"))
+    output: Path | None = option(
+        "File to write; `-` is standard output. [default: <suite>-<session>.ipynb here]",
+        default=None,
+        names=("-o", "--output"),
+        output=True,
+    )
+    baseline: str | None = option(
+        "What to compare with. [default: the suite's]", default=None, metavar="SYSTEM"
+    )
+    margin: Margin | None = option(MARGIN, default=None)
+    runs: Reference | None = option(RUNS, default=None, local=True)
+
+    def answer(self) -> NotebookFile:
+        """The cells; the last one fails if the answers are no longer those of now.
+
+        Raises InputError if a name matches nothing, or the references share runs.
+        """
+        from assay.questions.report import report
+
+        options = {"margin": self.margin, "baseline": self.baseline}
+        directory = runs_directory(self.runs)
+        runs_report = report(*self.references, **options, runs=directory)
+        named = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+        return NotebookFile(runs_report.name, tuple(_cells(runs_report, self.references, named, directory)))
+
+    def write(self, answer: NotebookFile) -> NotebookFile | bytes:
+        """The file."""
+        from assay.durable import deliver
+
+        text = answer.text().encode()
+        if str(self.output) == "-":
+            return text
+        path = self.output or Path(f"{answer.name}.ipynb")
+        deliver(path, text, option="-o")
+        return replace(answer, name=str(path))
+
+
+notebook = function_of_many(Notebook, Notebook.answer)
 
 
 @dataclass(frozen=True)
-class Notebook:
+class NotebookFile(Answer):
     """The result of `notebook`.
 
     name   `<suite>-<session>` of the newest run, for a file
@@ -35,36 +103,13 @@ class Notebook:
         whole = {"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
-
-def notebook(
-    reference: str | Sequence[str],
-    *more: str,
-    margin: str | float | None = None,
-    baseline: str | None = None,
-    runs: str | PathLike[str] | None = None,
-) -> Notebook:
-    """A notebook whose cells ask the library for what a report says, like `assay notebook RUN…`.
-
-    Its last cell fails if the answers are no longer those of now.
-
-    more      further sides
-    margin    share that counts as equal, `"2%"` or 0.02; None means the suite's, or 2 %
-    baseline  what to compare with; None means the suite's, or else the first of at most four
-    runs      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-
-    Raises InputError if a name matches nothing, or the references share runs.
-    """
-    from assay.questions.report import report
-
-    references, directory = each(reference, *more), runs_directory(runs)
-    runs_report = report(references, margin=margin, baseline=baseline, runs=directory)
-    options = {"margin": margin, "baseline": baseline}
-    options_text = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
-    return Notebook(runs_report.name, tuple(_cells(runs_report, references, options_text, directory)))
+    def view(self) -> Iterator[Block]:
+        """Where the file is."""
+        yield Paragraph(self.name, wraps=False)
 
 
 def _cells(
-    runs_report: Report, references: Sequence[str], options_text: str, directory: Path
+    runs_report: RunsReport, references: Sequence[str], options_text: str, directory: Path
 ) -> Iterator[tuple[str, str]]:
     from assay import redact
     from assay.version import __version__

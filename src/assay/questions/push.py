@@ -14,14 +14,29 @@ import msgspec
 
 from assay.errors import AssayError, BusyError, HostError, InputError, Problem
 from assay.questions.evidence import runs_directory, updated
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reference,
+    argument,
+    function_of_many,
+    option,
+    progress_line,
+    question,
+)
+from assay.units import human
+from assay.view.blocks import Paragraph
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from os import PathLike
 
     from assay.intake.pushed import PushManifest, PushState
     from assay.intake.run_directories import MergeResult
     from assay.remote import AssayServer, ServerAnswer
     from assay.rundir.session import Session
+    from assay.view.blocks import Block
 
 PATH = "/api/v1/push"
 MOST_TRIES = 5  # of a part, if the connection breaks
@@ -55,8 +70,73 @@ class PushedWhole:
     added: bool
 
 
+def _sent_share(session: str, sent: int, total: int) -> str:
+    """`nightly/2026-03-01T021500Z: 12 % of 3.4 GB`."""
+    return f"{session}: {100 * sent // total if total else 100} % of {human(float(total), 'B')}"
+
+
+@question
+class Push(Question):
+    """Send sessions to the server at URL, which takes them as `assay import` would.
+
+    RUN is a suite or suite/session; by default, every session here that is not running. A session that the
+    server has already is not sent. If it is stopped, the same command continues where it was. The server must
+    allow it: `assay serve --allow push --tokens FILE`.
+
+    \b
+    Examples:
+      assay push https://assay.example.com --token-file ~/.config/assay/token
+      assay push http://127.0.0.1:8080 nightly
+
+    \b
+    Exit codes: 0 the server has them; 4 it refuses one, or a name matches nothing; 5 it does not answer.
+    """
+
+    url: str = argument()
+    references: tuple[str, ...] = argument(default=(), metavar="[RUN]…")
+    token_file: Reference | None = option(
+        "File with your token, mode 0600. [default: $ASSAY_TOKEN]", default=None, file=True
+    )
+    ca_file: Reference | None = option(
+        "Certificates that vouch for the server, in PEM. [default: the system's]", default=None, file=True
+    )
+    runs: Reference | None = option(RUNS, default=None, local=True)
+    tell: Callable[[str, int, int], object] | None = progress_line(_sent_share, default=None)
+
+    def answer(self) -> PushResult:
+        """Sends one session after the other; the same question continues where it was stopped.
+
+        Raises InputError for what the server refuses, HostError if it does not answer.
+        """
+        from assay.intake.pushed import manifest_of
+        from assay.remote import AssayServer, token_of
+
+        token = token_of(None if self.token_file is None else Path(self.token_file))
+        server = AssayServer(self.url, token, None if self.ca_file is None else Path(self.ca_file))
+        sent, left_out = [], []
+        for session in _sessions(runs_directory(self.runs), self.references):
+            try:
+                manifest = manifest_of(session)
+            except InputError as error:
+                left_out += [Problem(session.id, problem.what) for problem in error.problems]
+                continue
+            try:
+                sent.append(_send(server, session, manifest, self.tell or _tell_nobody))
+            except (HostError, BusyError, InputError) as error:
+                if not sent:
+                    raise
+                there = ", ".join(pushed.session for pushed in sent)
+                raise type(error)(f"{error}; the server has of this push: {there}") from error
+        if self.references and left_out and not sent:
+            raise InputError(left_out)
+        return PushResult(tuple(sent), tuple(left_out))
+
+
+push = function_of_many(Push, Push.answer)
+
+
 @dataclass(frozen=True)
-class Push:
+class PushResult(Answer):
     """The result of `push`: the sessions that the server has now, and those that can't be sent."""
 
     sessions: tuple[PushedSession, ...]
@@ -70,48 +150,18 @@ class Push:
             "left_out": [asdict(session) for session in self.left_out],
         }
 
+    def view(self) -> Iterator[Block]:
+        """Each session that the server has now."""
+        for session in self.sessions:
+            sent = (
+                f"sent, {human(float(session.bytes), 'B')}" if session.added else "the server has it already"
+            )
+            yield Paragraph(f"{session.session}: {sent}")
 
-def push(
-    url: str,
-    *references: str,
-    token_file: str | PathLike[str] | None = None,
-    ca_file: str | PathLike[str] | None = None,
-    runs: str | PathLike[str] | None = None,
-    tell: Callable[[str, int, int], object] | None = None,
-) -> Push:
-    """Sessions sent to a server, which takes them as `assay import` would, like `assay push URL`.
-
-    references  suites, or sessions as `suite/session`; none: every session here that is not running
-    token_file  file with the token; None: $ASSAY_TOKEN
-    ca_file     certificates that vouch for the server, in PEM; None: the system's
-    runs        directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-    tell        called with session, bytes that the server has, and all bytes; None: nobody
-
-    The same call continues where it was stopped. Raises InputError for what the server refuses, HostError if
-    it does not answer.
-    """
-    from assay.intake.pushed import manifest_of
-    from assay.remote import AssayServer, token_of
-
-    token = token_of(None if token_file is None else Path(token_file))
-    server = AssayServer(url, token, None if ca_file is None else Path(ca_file))
-    sent, left_out = [], []
-    for session in _sessions(runs_directory(runs), references):
-        try:
-            manifest = manifest_of(session)
-        except InputError as error:
-            left_out += [Problem(session.id, problem.what) for problem in error.problems]
-            continue
-        try:
-            sent.append(_send(server, session, manifest, tell or _tell_nobody))
-        except (HostError, BusyError, InputError) as error:
-            if not sent:
-                raise
-            there = ", ".join(pushed.session for pushed in sent)
-            raise type(error)(f"{error}; the server has of this push: {there}") from error
-    if references and left_out and not sent:
-        raise InputError(left_out)
-    return Push(tuple(sent), tuple(left_out))
+    @property
+    def notes(self) -> Sequence[str]:
+        """What can't be sent."""
+        return [f"left out: {problem}" for problem in self.left_out]
 
 
 def announce_push(manifest: bytes, *, runs: str | PathLike[str] | None = None) -> PushState:

@@ -17,10 +17,13 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
+from pathlib import PurePath
 from types import UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     ClassVar,
@@ -37,11 +40,15 @@ from assay.errors import EXIT_OK, InputError
 from assay.questions.evidence import each
 from assay.view.blocks import Block
 
+if TYPE_CHECKING:
+    from assay.report.charts.chart import Chart
+
 P = ParamSpec("P")
 A = TypeVar("A")
 Q = TypeVar("Q", bound="Question")
 T = TypeVar("T")
 Reference = str | PathLike[str]  # a suite, a session, `suite:system` or an imported set
+RUNS = "Directory for the runs. [default: $ASSAY_RUNS or ./runs]"  # help of the field `runs`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +63,31 @@ class Reads:
     metavar: str
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{text} is not a whole number above 0")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{text} is not above 0")
+    return value
+
+
+def _moment(text: str) -> str:
+    from assay.units import moment
+
+    moment(text)
+    return text
+
+
+Count = Annotated[int, Reads(_count, "N")]
+Positive = Annotated[float, Reads(_positive, "NUMBER")]
+Moment = Annotated[str | float, Reads(_moment, "WHEN")]  # a date or an age, or seconds since the epoch
+
+
 class Answer:
     """What a question is answered with; frozen records derive from it."""
 
@@ -63,6 +95,16 @@ class Answer:
     def exit_code(self) -> int:
         """0, unless the answer is no or undecided."""
         return EXIT_OK
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Lines for standard error: what went wrong besides, or was written."""
+        return ()
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """For a page or a notebook; most answers have none."""
+        return ()
 
     def view(self) -> Iterator[Block]:
         """What to say, the most important first."""
@@ -106,6 +148,22 @@ class Question:
         """
         return answer  # type: ignore[no-any-return]
 
+    def options(self) -> dict[str, Any]:
+        """What is asked: each field that is not its default, without what is local to a machine."""
+        fields = [f for f in dataclasses.fields(self) if not f.metadata.get("local")]  # type: ignore[arg-type]
+        values = {f.name: getattr(self, f.name) for f in fields}
+        return {f.name: values[f.name] for f in fields if values[f.name] not in (None, False, (), f.default)}
+
+    def command_line(self) -> str:
+        """The command that asks the same."""
+        parts = ["assay", type(self).__name__.lower()]
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            if (value := self.options().get(field.name)) is not None:
+                values = value if isinstance(value, tuple) else (value,)
+                name = [] if field.metadata.get("argument") else [f"--{field.name.replace('_', '-')}"]
+                parts += name if value is True else [part for each in values for part in (*name, str(each))]
+        return shlex.join(parts)
+
 
 def argument(
     *, default: Any = dataclasses.MISSING, metavar: str | None = None, parameters: tuple[str, ...] = ()
@@ -144,12 +202,7 @@ def option(
     )
 
 
-def runs_option(*, default: None) -> Any:
-    """The field `runs`: the directory that has them. The type checker wants to see that it has a default."""
-    return option("Directory for the runs. [default: $ASSAY_RUNS or ./runs]", default=default, local=True)
-
-
-def progress(line: Callable[..., str], *, default: None) -> Any:
+def progress_line(line: Callable[..., str], *, default: None) -> Any:
     """A field for a function that is called while the question is answered.
 
     line  what the command shows meanwhile, from the arguments of a call
@@ -157,7 +210,7 @@ def progress(line: Callable[..., str], *, default: None) -> Any:
     return dataclasses.field(default=default, kw_only=True, metadata={"progress": line, "local": True})
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(argument, option, runs_option, progress))
+@dataclass_transform(frozen_default=True, field_specifiers=(argument, option, progress_line))
 def question(kind: type[T]) -> type[T]:
     """Makes a frozen dataclass of a question."""
     return dataclasses.dataclass(frozen=True)(kind)
@@ -206,6 +259,21 @@ def function_of_many(kind: Callable[..., Q], answer: Callable[[Q], A]) -> Callab
     return function(kind, answer)
 
 
+def form_of(output: str | PathLike[str] | None, form: str | None, endings: Mapping[str, str]) -> str:
+    """The format to write: the named one, else by the file name's extension, else the first.
+
+    endings  extension → format, such as `.md` → markdown
+
+    Raises ValueError if the extension belongs to a format that can't be written.
+    """
+    ending = "" if output is None else PurePath(output).suffix.lower()
+    if form is not None or ending in endings:
+        return form or endings[ending]
+    if ending[1:].isalnum() and not ending[1:].isdigit():  # page-v3.1 has no extension
+        raise ValueError(f"{output}: {ending} can't be written; write {' or '.join(endings)}")
+    return next(iter(endings.values()))
+
+
 def read_value(name: str, value: Any, read: Callable[[Any], T]) -> T | None:
     """The value as read, None for None. Raises InputError with its name if it can't be read."""
     try:
@@ -216,9 +284,8 @@ def read_value(name: str, value: Any, read: Callable[[Any], T]) -> T | None:
 
 def reads_of(hint: Any) -> Reads | None:
     """How a type reads its text, if it says that."""
-    extras = (
-        extra for kind in alternatives(hint) if get_origin(kind) is Annotated for extra in get_args(kind)[1:]
-    )
+    kinds = [get_args(kind)[0] if get_origin(kind) is tuple else kind for kind in alternatives(hint)]
+    extras = (extra for kind in kinds if get_origin(kind) is Annotated for extra in get_args(kind)[1:])
     return next((extra for extra in extras if isinstance(extra, Reads)), None)
 
 

@@ -6,16 +6,30 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import quote
 
 from assay.errors import InputError
 from assay.inputs import read_whole
-from assay.questions.evidence import RunSet, each, run_sets, runs_directory
+from assay.questions.compare import MARGIN, Margin
+from assay.questions.evidence import RunSet, run_sets, runs_directory
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reference,
+    argument,
+    form_of,
+    function_of_many,
+    option,
+    question,
+    read_value,
+)
 from assay.units import margin_of
+from assay.view.blocks import Paragraph
 
 if TYPE_CHECKING:
-    from os import PathLike
+    from collections.abc import Iterator
 
     from assay.records import Metric, Plan, Price, Result, Run, Scalar
     from assay.report.charts.chart import Chart
@@ -23,14 +37,109 @@ if TYPE_CHECKING:
     from assay.report.contents.summaries import RunTime
     from assay.report.page.sweep import SweepReport
     from assay.rundir.session import Session
+    from assay.view.blocks import Block
 
 Form = Literal["html", "markdown"]
+SUFFIXES = {"html": ".html", "markdown": ".md"}
 MOST_VALUES = 3  # of a fact that one cell lists
 MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kind
 
 
+@question
+class Report(Question):
+    """Write a self-contained page about RUNs.
+
+    It contains a recommendation, verdicts, charts, numbers, doubts, provenance and how to reproduce the runs.
+    Names of machines and people are left out unless you use --with-identity; secrets are always hidden.
+
+    RUNs are sessions, imported sets or `suite:system`; `assay list` shows them. The others are compared
+    with the baseline, or else with the first; more than four sides without a baseline are ranked instead.
+    The page needs no network and no other files.
+
+    \b
+    Examples:
+      assay report quickstart
+      assay report resnet50:bare-metal resnet50:openshift -o openshift.html
+      assay report quickstart --format markdown -o -        for a pull request
+      assay report quickstart -o page.html --with-logs      the folder page-logs next to it
+      assay report v3.0-ubuntu v3.1-openshift --margin 1%
+      assay report sweep-nodes sweep-pairs                  slow nodes and links, as heat maps
+    """
+
+    references: tuple[str, ...] = argument(metavar="RUN…", parameters=("reference", "more"))
+    output: Path | None = option(
+        "File to write; `-` is standard output. [default: <suite>-<session> here]",
+        default=None,
+        names=("-o", "--output"),
+        output=True,
+    )
+    format: Form | None = option(
+        "By default, the output name's extension decides, or html.", default=None, output=True
+    )
+    with_logs: bool = option(
+        "Copy each run's logs into a folder next to the page, and link them.", default=False, output=True
+    )
+    with_identity: bool = option("Keep host names, user names, home directories and boot IDs.", default=False)
+    baseline: str | None = option(
+        "What to compare with. [default: the suite's, else the first of at most four]",
+        default=None,
+        metavar="SYSTEM",
+    )
+    margin: Margin | None = option(MARGIN, default=None)
+    runs: Reference | None = option(RUNS, default=None, local=True)
+
+    def __post_init__(self) -> None:
+        if self.with_logs and (self._form() != "html" or str(self.output) == "-"):
+            raise ValueError("--with-logs creates a folder next to an HTML page: name the page with -o")
+        self._form()
+
+    def _form(self) -> Form:
+        endings = {suffix: form for form, suffix in SUFFIXES.items()}
+        return cast("Form", form_of(self.output, self.format, endings))
+
+    def answer(self) -> Answer:
+        """The report that the command writes."""
+        return ReportFile(self.report())
+
+    def report(self) -> RunsReport:
+        """A recommendation, verdicts, charts, numbers, doubts and how to reproduce.
+
+        Raises InputError if a name matches nothing, or the references share runs.
+        """
+        from assay.questions.sweep_pages import is_sweep, sweep_of
+
+        width = read_value("margin", self.margin, margin_of)
+        directory = runs_directory(self.runs)
+        sets = run_sets(directory, dict.fromkeys(self.references))
+        results = [result for run_set in sets for result in run_set.results]
+        newest = max((result.run for result in results), key=lambda run: run.session)
+        about: Contents | SweepReport
+        if is_sweep(sets, directory):
+            if self.baseline is not None:
+                raise InputError("a sweep's nodes are compared with each other: omit --baseline")
+            about = sweep_of(sets, directory, width, _recipes({"": results}, directory))
+        else:
+            about = _gathered(sets, directory, width, self.baseline, with_identity=self.with_identity)
+        return RunsReport(f"{newest.suite}-{newest.session}", directory, about)
+
+    def write(self, answer: ReportFile) -> ReportFile | bytes:
+        """The page, and its logs next to it."""
+        from assay.durable import deliver
+
+        report, form = answer.report, self._form()
+        path = self.output or Path(f"{report.name}{SUFFIXES[form]}")
+        text = (report.with_logs(path) if self.with_logs else report).text(form).encode()
+        if str(self.output) == "-":
+            return text
+        deliver(path, text, option="-o")
+        return ReportFile(report, path, form)
+
+
+report = function_of_many(Report, Report.report)
+
+
 @dataclass(frozen=True)
-class Report:
+class RunsReport:
     """The result of `report`.
 
     name      `<suite>-<session>` of the newest run, for a file
@@ -62,7 +171,7 @@ class Report:
 
         return _plain(self.about) if isinstance(self.about, Contents) else sweep_page.plain(self.about)
 
-    def with_logs(self, page: Path) -> Report:
+    def with_logs(self, page: Path) -> RunsReport:
         """The same with links to the logs of its runs, which are copied into a folder next to the page."""
         from assay.report.contents.contents import Contents
 
@@ -82,42 +191,22 @@ class Report:
         return self.text()
 
 
-def report(
-    reference: str | Sequence[str],
-    *more: str,
-    margin: str | float | None = None,
-    baseline: str | None = None,
-    with_identity: bool = False,
-    runs: str | PathLike[str] | None = None,
-) -> Report:
-    """A recommendation, verdicts, charts, numbers, doubts and how to reproduce, like `assay report RUN…`.
+@dataclass(frozen=True)
+class ReportFile(Answer):
+    """A report with its file."""
 
-    more           further sides
-    margin         share that counts as equal, `"2%"` or 0.02; None means the suite's, or 2 %
-    baseline       what to compare with; None means the suite's, or else the first of at most four
-    with_identity  keep names of machines and people
-    runs           directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    report: RunsReport
+    path: Path = Path()
+    form: Form = "html"
 
-    Raises InputError if a name matches nothing, or the references share runs.
-    """
-    from assay.questions.sweep_pages import is_sweep, sweep_of
+    def view(self) -> Iterator[Block]:
+        """Where the file is."""
+        yield Paragraph(str(self.path), wraps=False)
 
-    try:
-        width = None if margin is None else margin_of(margin)
-    except ValueError as error:
-        raise InputError(f"margin: {error}") from error
-    directory = runs_directory(runs)
-    sets = run_sets(directory, dict.fromkeys(each(reference, *more)))
-    results = [result for run_set in sets for result in run_set.results]
-    newest = max((result.run for result in results), key=lambda run: run.session)
-    about: Contents | SweepReport
-    if is_sweep(sets, directory):
-        if baseline is not None:
-            raise InputError("a sweep's nodes are compared with each other: omit --baseline")
-        about = sweep_of(sets, directory, width, _recipes({"": results}, directory))
-    else:
-        about = _gathered(sets, directory, width, baseline, with_identity=with_identity)
-    return Report(f"{newest.suite}-{newest.session}", directory, about)
+    def document(self) -> dict[str, Any]:
+        """The document `assay.report/1`."""
+        place = {"path": str(self.path), "format": self.form}
+        return {"schema": "assay.report/1", **place, **self.report.plain()}
 
 
 def _gathered(

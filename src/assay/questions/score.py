@@ -7,35 +7,119 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from assay.errors import InputError
-from assay.questions.evidence import Names, each
+from assay.errors import EXIT_OK, EXIT_WORSE, InputError
+from assay.questions.question import (
+    Answer,
+    Question,
+    Reads,
+    Reference,
+    argument,
+    function_of_many,
+    option,
+    progress_line,
+    question,
+    read_value,
+)
 
 if TYPE_CHECKING:
     from assay.analyse.mlperf.score import ScoredSet
     from assay.logs.result_sets import ResultSet
     from assay.records import InferenceRun, TrainingRun
     from assay.store.layout import FileStamp
+    from assay.view.blocks import Block
 
 Progress = Callable[[int, int], None]
 """Takes the number of sets read so far and in total."""
 
 
+def round_of(text: str) -> str:
+    """A round as MLCommons writes it. Raises ValueError on anything else."""
+    if not re.fullmatch(r"v\d+\.\d+", text):
+        raise ValueError(f"{text!r} is not a round; write it as v3.1")
+    return text
+
+
+@question
+class Score(Question):
+    """Score MLPerf logs: time to train by the rules of benchmark and round, inference by its scenario.
+
+    PATH is a folder with result_*.txt (.gz, .xz) anywhere below it, or a log file. Every folder with result
+    files is a set. Its score is the mean of its runs without the fastest and the slowest, if it has as
+    many runs as the rules require; otherwise it has no score, and the doubts state why. Nothing is written.
+
+    --stated compares the published score with the one that follows from the logs, including the scaling
+    factor, after rounding; if they differ, the doubt `score-contradicts` is raised.
+
+    A folder with LoadGen's mlperf_log_summary.txt or mlperf_log_detail.txt is an inference run; so is a
+    log that you name directly and that contains the result line of MLPerf's reference app.
+
+    \b
+    Examples:
+      assay score training_results_v3.1/NVIDIA
+      assay score my-logs --round v4.0
+      assay score my-logs --rules
+      assay score my-logs/ssd --stated 22.36
+      assay score my-logs --stated published.csv
+      assay score result_0.txt --json
+      assay score resnet50/Server/performance/run_1 --rules
+
+    \b
+    Exit codes: 0 every file is a complete log; 1 a file is not (empty, cut short, without run_stop, …),
+    an inference run is not a valid result, a check fails (--rules), or a stated score does not follow;
+    4 a path doesn't exist or contains no results.
+    A run that did not converge is a complete log.
+    """
+
+    paths: tuple[Reference, ...] = argument(parameters=("path", "paths"))
+    round: Annotated[str, Reads(round_of, "ROUND")] | None = option(
+        "Round, if neither log nor folder states it, such as v3.1.", default=None
+    )
+    stated: float | Reference | None = option(
+        "A published score: of the only set, in minutes, or of several in a CSV of system,benchmark,minutes.",
+        default=None,
+        metavar="MIN|CSV",
+        local=True,
+    )
+    runs_table: bool = option(
+        "Show individual runs.  [default: runs-table]",
+        default=True,
+        names=("--runs-table/--no-runs-table",),
+        output=True,
+    )
+    rules: bool = option("Show the rules used and each check: of the set, of each log.", default=False)
+    progress: Progress | None = progress_line(lambda read, sets: f"{read} of {sets} sets read", default=None)
+
+    def answer(self) -> Scores:
+        """Every set and inference run below the paths."""
+        from assay.logs.inference_paths import inference_runs, told_apart
+
+        of_round = read_value("round", self.round, round_of)
+        training, inference = told_apart([Path(path) for path in self.paths])
+        sets = scored_sets(training, of_round, rules=self.rules, progress=self.progress)
+        sets = _with_published(None if self.stated is None else str(self.stated), sets)
+        return Scores(tuple(sets), tuple(inference_runs(inference)), self.rules, self.runs_table)
+
+
+score = function_of_many(Score, Score.answer)
+
+
 @dataclass(frozen=True)
-class Scores:
+class Scores(Answer):
     """The result of `score`; iterating gives the sets of training logs, each with its score and its doubts.
 
     sets       sets of training logs
     inference  inference runs
     checked    whether the rules of their rounds were checked
+    with_runs  whether the runs of each set are shown too
     """
 
     sets: tuple[ScoredSet, ...]
     inference: tuple[InferenceRun, ...] = ()
     checked: bool = False
+    with_runs: bool = True
 
     def __iter__(self) -> Iterator[ScoredSet]:
         return iter(self.sets)
@@ -60,21 +144,18 @@ class Scores:
         )
         return not (incomplete or no_result or contradicted or any(c.state == "fail" for c in checks))
 
-    def __str__(self) -> str:
-        from rich.console import Group
+    @property
+    def exit_code(self) -> int:
+        """Whether all is sound."""
+        return EXIT_OK if self.sound else EXIT_WORSE
 
-        from assay.analyse.mlperf.rules import NOT_VERIFIED
-        from assay.report.terminal.scores import scored_set
-        from assay.view.terminal import plain
+    def view(self) -> Iterator[Block]:
+        """Each set and each inference run with its score, its doubts, and its checks if requested."""
+        from assay.view import scores
 
-        return plain(Group(*map(scored_set, self.sets), NOT_VERIFIED))
+        return scores.scores(self.sets, self.inference, with_runs=self.with_runs, checked=self.checked)
 
-    def _repr_html_(self) -> str:
-        from assay.report import notebook
-
-        return notebook.scores(self.sets)
-
-    def document(self, *, rules: bool) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """The document, as its schema describes it."""
         from assay.analyse.mlperf.rules import NOT_VERIFIED
 
@@ -82,46 +163,8 @@ class Scores:
             "schema": "assay.score/1",
             "label": NOT_VERIFIED,
             "sets": [_set_as_data(scored) for scored in self.sets],
-            "inference": [_inference_as_data(run, rules=rules) for run in self.inference],
+            "inference": [_inference_as_data(run, rules=self.checked) for run in self.inference],
         }
-
-
-def score(
-    path: Names,
-    *paths: str | PathLike[str],
-    round: str | None = None,  # noqa: A002 - the command's own word for it
-    stated: float | str | PathLike[str] | None = None,
-    rules: bool = False,
-    progress: Progress | None = None,
-) -> Scores:
-    """MLPerf logs scored by their round's rules, like `assay score PATH…`; times in minutes.
-
-    round     if neither log nor folder states it, such as `"v3.1"`
-    stated    a published score, compared with what follows from the logs: minutes of the only set, as text
-              if its last digit is a 0; or a CSV of system,benchmark,minutes
-    rules     also check the sets against the rules of their rounds; every log is read once more
-    progress  called before each set with the number of those read and in total
-
-    Raises InputError if a path doesn't exist or contains no results, a round is invalid, or no set here has
-    a stated score.
-    """
-    from assay.logs.inference_paths import inference_runs, told_apart
-
-    try:
-        of_round = None if round is None else round_of(round)
-    except ValueError as error:
-        raise InputError(f"round: {error}") from error
-    training, inference = told_apart([Path(p) for p in each(path, *paths)])
-    sets = scored_sets(training, of_round, rules=rules, progress=progress)
-    sets = _with_published(None if stated is None else str(stated), sets)
-    return Scores(tuple(sets), tuple(inference_runs(inference)), rules)
-
-
-def round_of(text: str) -> str:
-    """A round as MLCommons writes it. Raises ValueError on anything else."""
-    if not re.fullmatch(r"v\d+\.\d+", text):
-        raise ValueError(f"{text!r} is not a round; write it as v3.1")
-    return text
 
 
 def scored_sets(

@@ -5,18 +5,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from assay.errors import InputError, Problem
-from assay.questions.evidence import each, run_set, runs_directory
+from assay.errors import EXIT_OK, EXIT_WORSE, InputError, Problem
+from assay.questions.evidence import run_set, runs_directory
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reads,
+    Reference,
+    argument,
+    function_of_many,
+    option,
+    progress_line,
+    question,
+    read_value,
+)
 from assay.questions.score import round_of, scored_sets
 from assay.submission import Description, SubmissionEntry
+from assay.units import counted
+from assay.view.blocks import Paragraph
 
 if TYPE_CHECKING:
     from assay.records import Result
     from assay.submission.checkers import Finding
+    from assay.view.blocks import Block
 
 
 @dataclass(frozen=True)
@@ -34,12 +49,85 @@ class SubmissionFolder:
     without_code: tuple[str, ...]
 
 
+def _round_with_checkers(text: str) -> str:
+    """The round. Raises ValueError for an invalid round, or one without checkers."""
+    from assay.targets import ROUNDS
+
+    if round_of(text) not in ROUNDS[3:]:  # the package checker's, from v1.0 on
+        raise ValueError(f"{text} has no checkers; {', '.join(ROUNDS[3:])} have")
+    return text
+
+
+@question
+class Submit(Question):
+    """Prepare an MLPerf training submission from runs, and have MLPerf's own checkers check it.
+
+    A SOURCE is a folder of result files, or names runs as `assay list` does. Logs become result_N.txt. Of the
+    33 fields that describe a system, those known from the runs' provenance are filled in. The others are null
+    in systems/SYSTEM.json: fill them in ("" if none applies) and run the command again; it keeps what you
+    wrote.
+
+    Then mlperf-logging's package, compliance, seed, convergence and system checkers run (pip install
+    mlperf-logging), and each finding is shown with how to fix it.
+
+    \b
+    Examples:
+      assay submit my-results/dgx/resnet --round v4.0 --submitter Example -o submission
+      assay submit resnet:dgx bert:dgx --round v5.1 --submitter Example
+      assay submit round-5:dgx --round v5.1 --submitter Example --json
+
+    \b
+    Exit codes: 0 nothing is missing and all checkers pass; 1 something is missing or a checker fails; 4 a
+    source can't be used; 5 mlperf-logging is not installed.
+    """
+
+    sources: tuple[str, ...] = argument(parameters=("source", "sources"))
+    round: Annotated[str, Reads(_round_with_checkers, "ROUND")] = option(
+        "Round whose rules apply, such as v5.1."
+    )
+    submitter: str = option("The submitter, which is also the folder's name.", metavar="NAME")
+    output: Reference = option(
+        "Directory in which the submitter's folder is created.  [default: .]",
+        default=".",
+        names=("-o", "--output"),
+        local=True,
+    )
+    runs: Reference | None = option(RUNS, default=None, local=True)
+    composed: Callable[[SubmissionFolder], object] | None = progress_line(
+        lambda folder: f"mlperf-logging checks {folder.path}", default=None
+    )
+
+    def answer(self) -> Submission:
+        """The folder, and what the checkers find.
+
+        Raises InputError if a source or the round can't be used, HostError without mlperf-logging.
+        """
+        from assay.rundir.files import safe_name
+        from assay.submission import compose
+        from assay.submission.checkers import check
+
+        read_value("round", self.round, _round_with_checkers)
+        entries = _entries(self.sources, runs_directory(self.runs))
+        path = Path(self.output) / safe_name(self.submitter)
+        descriptions = compose(entries, path, self.submitter)
+        benchmarks = dict.fromkeys(entry.benchmark for entry in entries)
+        without_code = tuple(name for name in benchmarks if not any((path / "benchmarks" / name).iterdir()))
+        folder = SubmissionFolder(path, tuple(entries), tuple(descriptions), without_code)
+        if self.composed is not None:
+            self.composed(folder)
+        return Submission(folder, tuple(check(path, self.round)), self.round)
+
+
+submit = function_of_many(Submit, Submit.answer)
+
+
 @dataclass(frozen=True)
-class Submission:
+class Submission(Answer):
     """The result of `submit`: the folder, and the findings of MLPerf's own checkers."""
 
     folder: SubmissionFolder
     findings: tuple[Finding, ...]
+    round: str
 
     @property
     def complete(self) -> bool:
@@ -49,7 +137,39 @@ class Submission:
         lacking = self.folder.without_code or any(missing(d.fields) for d in self.folder.descriptions)
         return not lacking and not any(finding.error for finding in self.findings)
 
-    def document(self, round_: str) -> dict[str, Any]:
+    @property
+    def exit_code(self) -> int:
+        """Whether it is complete."""
+        return EXIT_OK if self.complete else EXIT_WORSE
+
+    def view(self) -> Iterator[Block]:
+        """What is in the folder, what is missing there, and what the checkers find with how to fix it."""
+        from assay.submission.description import FIELDS, missing
+
+        folder = self.folder.path
+        for entry in self.folder.entries:
+            place = folder / "results" / entry.system / entry.benchmark
+            yield Paragraph(f"{place}: {counted(len(entry.files), 'run')}")
+        for description in self.folder.descriptions:
+            lacking = missing(description.fields)
+            known = f"{len(FIELDS) - len(lacking)} of {len(FIELDS)} fields known"
+            yield Paragraph(f"{description.path}: {known}")
+            width = max(map(len, lacking), default=0)
+            for name in lacking:
+                differ = " or ".join(map(str, description.differing.get(name, ())))
+                about = f"the runs differ: {differ}" if differ else FIELDS[name]
+                yield Paragraph(f"{name:{width}}  {about}", indented=True)
+        for benchmark in self.folder.without_code:
+            yield Paragraph(f"{folder / 'benchmarks' / benchmark}: empty; add the code and its README there")
+        problems = "these problems" if self.findings else "no problem"
+        end = ":" * bool(self.findings)
+        yield Paragraph(f"mlperf-logging finds {problems} under the rules of {self.round}{end}")
+        for finding in self.findings:
+            yield Paragraph(f"{'error' if finding.error else 'warning'}: {finding.text}", indented=True)
+            if finding.remedy:
+                yield Paragraph(f"  {finding.remedy}", indented=True)
+
+    def document(self) -> dict[str, Any]:
         """The document, as its schema describes it."""
         from assay.submission.description import missing
 
@@ -57,7 +177,7 @@ class Submission:
         return {
             "schema": "assay.submission/1",
             "folder": str(folder.path),
-            "round": round_,
+            "round": self.round,
             "sets": [
                 {"system": e.system, "benchmark": e.benchmark, "runs": len(e.files)} for e in folder.entries
             ],
@@ -73,53 +193,6 @@ class Submission:
             "without_code": list(folder.without_code),
             "findings": [{"error": f.error, "text": f.text, "remedy": f.remedy} for f in self.findings],
         }
-
-
-def submit(
-    source: str | Sequence[str],
-    *sources: str,
-    round: str,  # noqa: A002 - the command's own word for it
-    submitter: str,
-    output: str | PathLike[str] = ".",
-    runs: str | PathLike[str] | None = None,
-    composed: Callable[[SubmissionFolder], None] | None = None,
-) -> Submission:
-    """Prepare a submission from runs, and have MLPerf's checkers check it, like `assay submit SOURCE…`.
-
-    source     a folder of result files, or the name of runs
-    round      whose rules apply, such as `"v5.1"`
-    submitter  the submitter, which is also the folder's name
-    output     directory in which the submitter's folder is created
-    runs       directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-    composed   takes the folder before the checkers read it, which takes a while
-
-    Raises InputError if a source or the round can't be used, HostError without mlperf-logging.
-    """
-    from assay.rundir.files import safe_name
-    from assay.submission import compose
-    from assay.submission.checkers import check
-
-    try:
-        check_round(round)
-    except ValueError as error:
-        raise InputError(f"round: {error}") from error
-    entries = _entries(each(source, *sources), runs_directory(runs))
-    path = Path(output) / safe_name(submitter)
-    descriptions = compose(entries, path, submitter)
-    benchmarks = dict.fromkeys(entry.benchmark for entry in entries)
-    without_code = tuple(name for name in benchmarks if not any((path / "benchmarks" / name).iterdir()))
-    folder = SubmissionFolder(path, tuple(entries), tuple(descriptions), without_code)
-    if composed is not None:
-        composed(folder)
-    return Submission(folder, tuple(check(path, round)))
-
-
-def check_round(text: str) -> None:
-    """Raises ValueError for an invalid round, or one without checkers."""
-    from assay.targets import ROUNDS
-
-    if round_of(text) not in ROUNDS[3:]:  # the package checker's, from v1.0 on
-        raise ValueError(f"{text} has no checkers; {', '.join(ROUNDS[3:])} have")
 
 
 def _entries(sources: Sequence[str], runs_dir: Path) -> list[SubmissionEntry]:

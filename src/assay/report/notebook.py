@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from assay.analyse.mlperf.rules import NOT_VERIFIED
-from assay.analyse.mlperf.score import ScoredSet
 from assay.analyse.scaling.study import Study
 from assay.records import Doubt
 from assay.report import figures
@@ -18,8 +16,6 @@ from assay.view.blocks import Lead, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
     pass
-
-_MINUTES = ".3f"
 
 
 def studies(studies: Sequence[Study]) -> str:
@@ -32,25 +28,6 @@ def studies(studies: Sequence[Study]) -> str:
         parts += [html.fragment([Lead(scaling_words.heading(study))]), f"<ul>{''.join(items)}</ul>"]
     of_points = (doubt for study in studies for point in study.curve.points for doubt in point.doubts)
     return "".join(parts) + _doubts((*of_points, *(doubt for study in studies for doubt in study.doubts)))
-
-
-def scores(scored_sets: Sequence[ScoredSet]) -> str:
-    """One row per set of training logs, then MLCommons' label and the doubts."""
-    columns = ("", "benchmark", "round", "score, min", "scaled, min", "mean, min", "std, min", "runs")
-    table = Table(
-        "Scores", columns, (TableBody("", tuple(map(_score_row, scored_sets))),), frozenset({0, 1, 2})
-    )
-    doubts = _doubts(doubt for scored in scored_sets for doubt in scored.doubts)
-    return f"{html.table(table)}<p>{NOT_VERIFIED}</p>{doubts}"
-
-
-def _score_row(scored: ScoredSet) -> TableRow:
-    score = scored.score
-    minutes = (score.minutes, score.scaled, score.mean, score.std)
-    written = (figures.NONE if value is None else format(value, _MINUTES) for value in minutes)
-    converged = f"{score.converged} of {score.runs}"
-    names = (scored.name, scored.benchmark or figures.NONE, scored.round or figures.NONE)
-    return TableRow((*names, *written, converged))
 
 
 def _doubts(doubts: Iterable[Doubt]) -> str:

@@ -25,12 +25,23 @@ class Lead:
 
 
 @dataclass(frozen=True)
+class Heading:
+    """What the blocks up to the next heading are about."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Paragraph:
-    """Text; lines are kept. `indented` below the paragraph that it belongs to."""
+    """Text; lines are kept. `indented` below the paragraph that it belongs to.
+
+    wraps  False for what is copied, such as a command: a terminal doesn't break it
+    """
 
     text: str
     tone: Tone = ""
     indented: bool = False
+    wraps: bool = True
 
 
 @dataclass(frozen=True)
@@ -100,4 +111,4 @@ class Fold:
     how: str = "--all"
 
 
-Block = Lead | Paragraph | Table | Doubts | Fold
+Block = Lead | Heading | Paragraph | Table | Doubts | Fold

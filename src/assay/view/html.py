@@ -5,49 +5,69 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from assay.view.blocks import Block, Doubts, Fold, Lead, Paragraph, Table, TableRow
+from assay.records import Doubt
+from assay.view.blocks import Block, Doubts, Fold, Heading, Lead, Paragraph, Table, TableRow
 
 
-def fragment(blocks: Iterable[Block]) -> str:
-    """The blocks one after another; what is folded is in a `details` element."""
-    return "".join(part for block in blocks for part in _parts(block))
+def fragment(blocks: Iterable[Block], doubts_url: str = "") -> str:
+    """The blocks one after another; what is folded is in a `details` element.
+
+    doubts_url  of the page whose parts explain each doubt; "" if there is none
+    """
+    return "".join(part for block in blocks for part in _parts(block, doubts_url))
 
 
-def _parts(block: Block) -> Iterator[str]:
+def _parts(block: Block, doubts_url: str) -> Iterator[str]:
     match block:
         case Lead(text):
             yield f"<p><strong>{escape(text)}</strong></p>"
-        case Paragraph(text, tone):
+        case Heading(text):
+            yield f"<h3>{escape(text)}</h3>"
+        case Paragraph(text, tone, indented):
             lines = escape(text).replace("\n", "<br/>")
-            yield f"<p>{lines}</p>" if tone in ("", "dim") else f"<p><strong>{lines}</strong></p>"
+            kind = ' class="evidence"' if tone == "dim" or indented else ""
+            yield f"<p{kind}>{lines}</p>" if tone in ("", "dim") else f"<p><strong>{lines}</strong></p>"
         case Table():
             yield table(block)
         case Doubts(doubts):
             if doubts:
-                items = (f"<li>{_doubt(d.code, d.evidence, d.remedy)}</li>" for d, _ in doubts)
+                items = (f"<li>{_doubt(d, doubts_url)}</li>" for d, _ in doubts)
                 yield f"<p>Doubts:</p><ul>{''.join(items)}</ul>"
         case Fold(short, full, more):
-            yield fragment(short)
+            yield fragment(short, doubts_url)
             if more:
-                yield f"<details><summary>{escape(more)}</summary>{fragment(full)}</details>"
+                yield f"<details><summary>{escape(more)}</summary>{fragment(full, doubts_url)}</details>"
 
 
-def _doubt(code: str, evidence: str, remedy: str) -> str:
-    return f"<code>{escape(code)}</code>: {escape(evidence)}. {escape(remedy)}."
+def _doubt(doubt: Doubt, doubts_url: str) -> str:
+    code = f"<code>{escape(doubt.code)}</code>"
+    linked = f'<a href="{doubts_url}/{escape(doubt.code)}">{code}</a>' if doubts_url else code
+    return f"{linked}: {escape(doubt.evidence)}. {escape(doubt.remedy)}."
 
 
 def table(block: Table) -> str:
     """One table, with all columns."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in block.columns)
-    rows = []
+    number = ["" if column in block.words else ' class="n"' for column in range(len(block.columns))]
+    head = "".join(
+        f'<th scope="col"{kind}>{escape(name)}</th>' if name else "<td></td>"
+        for name, kind in zip(block.columns, number, strict=True)
+    )
+    bodies = []
     for body in block.bodies:
-        if body.title:
-            rows.append(f'<tr><th colspan="{len(block.columns)}">{escape(body.heading)}</th></tr>')
-        rows += [_row(row) for row in body.rows]
+        title = f'<th scope="rowgroup" colspan="{len(block.columns)}">{escape(body.heading)}</th>'
+        bodies.append(f'<tr class="group">{title}</tr>' if body.title else "")
+        bodies += [_row(row, number) for row in body.rows]
+        bodies.append("</tbody><tbody>" * (body is not block.bodies[-1]))
     caption = f"<caption>{escape(block.caption)}</caption>" if block.caption else ""
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    label = escape(block.caption or ", ".join(filter(None, block.columns)))
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>{caption}'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(bodies)}</tbody></table></div>"
+    )
 
 
-def _row(row: TableRow) -> str:
+def _row(row: TableRow, number: list[str]) -> str:
     first, *rest = map(escape, row.cells)
-    return f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
+    cells = "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(rest, number[1:], strict=True))
+    verdict = f' class="{escape(row.verdict)}"' if row.verdict else ""
+    return f'<tr{verdict}><th scope="row">{first}</th>{cells}</tr>'

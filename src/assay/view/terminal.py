@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import dropwhile
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from assay.analyse.doubts import KINDS, rank
 from assay.report.folding import FoldedText
-from assay.view.blocks import Block, Doubts, Fold, Lead, Paragraph, Table, TableBody, TableRow
+from assay.view.blocks import Block, Doubts, Fold, Heading, Lead, Paragraph, Table, TableBody, TableRow
 
 STYLES: Final[dict[str, str]] = {
     "": "",
@@ -36,29 +37,41 @@ def plain(what: RenderableType) -> str:
     """What a command would print, without color."""
     console = Console(width=PLAIN_WIDTH, no_color=True, force_terminal=False, highlight=False)
     with console.capture() as captured:
-        console.print(what)
+        console.print(what, crop=False)
     return captured.get()
 
 
 def shown(blocks: Iterable[Block], *, every: bool = False) -> RenderableType:
     """The blocks one below the other; `every`: what is folded, in full."""
-    return Group(*(part for block in blocks for part in _parts(block, every)))
+    return Group(*_all_parts(blocks, every))
 
 
 def show(console: Console, blocks: Iterable[Block], *, every: bool = False) -> None:
     """Print the blocks. In a pipe whose reader states no width, a paragraph stays one line, as in a log."""
     one_line = not console.is_terminal and "COLUMNS" not in os.environ
-    for block in blocks:
-        for part in _parts(block, every):
-            console.print(part, soft_wrap=one_line and isinstance(part, Text))
+    for part in _all_parts(blocks, every):
+        if one_line and isinstance(part, Padding):
+            part = Text.assemble(" " * part.left, part.renderable)
+        is_text = isinstance(part, Text)
+        console.print(part, soft_wrap=is_text and (one_line or bool(part.no_wrap)))
+
+
+def _all_parts(blocks: Iterable[Block], every: bool) -> Iterator[RenderableType]:
+    """The parts of all blocks; above the first heading is no empty line."""
+    parts = (part for block in blocks for part in _parts(block, every))
+    return dropwhile(lambda part: isinstance(part, Text) and not part, parts)
 
 
 def _parts(block: Block, every: bool) -> Iterator[RenderableType]:
     match block:
         case Lead(text, tone):
             yield from (styled(text, STYLES[tone]), Text())
-        case Paragraph(text, tone, indented):
+        case Heading(text):
+            yield from (Text(), styled(text, "bold"))
+        case Paragraph(text, tone, indented, wraps):
             paragraph = styled(text, STYLES[tone])
+            if not wraps:
+                paragraph.no_wrap, paragraph.overflow = True, "ignore"
             yield Padding(paragraph, (0, 0, 0, 2)) if indented else paragraph
         case Table():
             yield _sections(block) if any(body.title for body in block.bodies) else _grid(block)

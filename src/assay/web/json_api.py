@@ -263,7 +263,7 @@ def round_scores(site: Site, folder: Required) -> Document:
     path = site.folder(folder)
     if path is None:
         raise NotFoundException(f"There is no folder {folder} of MLPerf logs here.")
-    return json_answer(score(path).document(rules=False))
+    return json_answer(score(path).document())
 
 
 ROUTES = Router(

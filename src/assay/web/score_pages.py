@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from os.path import commonpath
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,16 +15,14 @@ from litestar.exceptions import NotFoundException
 from assay.errors import InputError
 from assay.questions.score_pages import score_page, score_set
 from assay.report import figures
-from assay.report.terminal.scores import verdict
 from assay.units import counted
-from assay.view.blocks import Table, TableBody, TableRow
+from assay.view.scores import runs_table, verdict
 from assay.web.queries import Name, PageNumber, page_links, some
 from assay.web.rendering import page, with_query
 from assay.web.session_pages import command_line
 from assay.web.site import Site
 
 HINT = "Start the server with `--mlperf DIRECTORY` to see the scores of the MLPerf logs below it."
-_COLUMNS = ("", "status", "minutes", "epochs", "samples/s", "batch")
 
 
 @get("/scores", sync_to_thread=True, include_in_schema=False)
@@ -79,8 +78,9 @@ def scored_set(site: Site, folder: str, name: str) -> Response[str]:
         kicker=" · ".join(filter(None, (scored.benchmark, scored.round, scored.system))),
         title=name,
         lead=f"{verdict(scored).capitalize()}.",
-        tables=[Table("Runs", _COLUMNS, (TableBody("", tuple(map(_run, scored.runs))),), frozenset({0, 1}))],
-        notes=[f"{doubt.code}: {doubt.evidence}. {doubt.remedy}." for doubt in scored.doubts],
+        tables=[replace(runs_table(scored.runs), caption="Runs")],
+        notes=[f"{run.file}: {run.problem}" for run in scored.runs if run.problem]
+        + [f"{doubt.code}: {doubt.evidence}. {doubt.remedy}." for doubt in scored.doubts],
         command=command_line("score", str(directory)),
         actions=[("All sets", _url(folder))],
     )
@@ -117,17 +117,6 @@ def _row(url: str, name: str, scored: Any) -> dict[str, Any]:
         "round": scored.round or "unknown",
         "doubts": tuple(dict.fromkeys(doubt.code for doubt in scored.doubts)),
     }
-
-
-def _run(run: Any) -> TableRow:
-    cells = (
-        _figure(run.minutes, ".3f"),
-        _figure(run.epochs, ".4g"),
-        _figure(run.samples_per_s, ",.1f"),
-        _figure(run.global_batch_size, ","),
-    )
-    status = f"{run.status}: {run.problem}" if run.problem else run.status
-    return TableRow((run.file, status, *cells))
 
 
 def _figure(value: float | None, form: str) -> str:
