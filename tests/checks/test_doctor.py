@@ -17,12 +17,14 @@ from assay import cli
 from assay.checks import machine, software
 from assay.checks.check import PLACE, Check, placed
 from assay.checks.examine import CHECKS, examine
-from assay.cli import assay, doctor
+from assay.cli import assay
+from assay.cli.console import Console
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, HostError, InputError
 from assay.launch.local.facts import facts_here
 from assay.questions import doctor as doctor_question
 from assay.questions.systems import system_named
 from assay.records import Scalar
+from assay.view import terminal
 
 GB = 10**9
 GIB = 2**30
@@ -490,12 +492,16 @@ EXPECTED = """\
 """
 
 
+def show(checks: list[Check]) -> None:
+    terminal.show(Console(highlight=False), doctor_question.Checkup({}, tuple(checks)).view())
+
+
 def test_the_list_reads_well_and_never_breaks_a_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     checks = (software.interpreter, machine.open_files, machine.cores, software.communication)
-    doctor._show([check(SOME) for check in checks])
+    show([check(SOME) for check in checks])
     assert capsys.readouterr().out == EXPECTED + "\nNot ready: 1 to fix, 1 to consider, 1 unknown, 1 fine.\n"
 
 
@@ -505,10 +511,10 @@ def test_colour_is_used_on_a_terminal_unless_no_color_is_set(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    doctor._show([Check("cores", "ok", "2 allowed")])
-    assert "\x1b[32m✓" in capsys.readouterr().out
+    show([Check("cores", "fail", "2 allowed")])
+    assert "\x1b[1;31m✗" in capsys.readouterr().out
     monkeypatch.setenv("NO_COLOR", "1")
-    doctor._show([Check("cores", "ok", "2 allowed")])
+    show([Check("cores", "fail", "2 allowed")])
     assert "\x1b[3" not in capsys.readouterr().out
 
 

@@ -13,9 +13,11 @@ from click.testing import CliRunner
 
 from assay.analyse.doubts.inference import doubts_of_inference
 from assay.analyse.mlperf.inference_rules import check_inference
-from assay.cli import import_, score
+from assay.cli import import_
+from assay.cli.question_command import command_of
 from assay.logs.inference_paths import inference_runs
 from assay.logs.loadgen import find_runs
+from assay.questions.score import Score
 from assay.records import InferenceRun
 from assay.store import find
 from conftest import require
@@ -96,12 +98,12 @@ def test_every_accepted_result_reached_its_accuracy_and_only_what_is_wrong_is_do
 
 def test_a_result_of_one_benchmark_shows_its_accuracy_and_its_score(results: Path) -> None:
     folder = results / "closed/Dell/results/XE8640_H100_SXM_80GBx4_TRT/llama2-70b-99.9/Server"
-    done = CliRunner().invoke(score.command, [str(folder), "--json"])
+    done = CliRunner().invoke(command_of(Score), [str(folder), "--json"])
     [run] = json.loads(done.stdout)["inference"]
     assert run["run"] == "Dell/XE8640_H100_SXM_80GBx4_TRT/llama2-70b-99.9/Server"
     assert run["accuracy"]["figures"]["ROUGE1"] == 44.5352
     assert (run["score"]["value"], run["score"]["unit"]) == (pytest.approx(9522.2, abs=0.01), "tokens/s")
-    shown = CliRunner().invoke(score.command, [str(folder)]).stdout
+    shown = CliRunner().invoke(command_of(Score), [str(folder)]).stdout
     assert "tokens per second within the latency bound" in shown
     assert "accuracy ROUGE1 44.5352" in shown
 

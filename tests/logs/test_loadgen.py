@@ -20,11 +20,13 @@ from assay.analyse.doubts.inference import doubts_of_inference
 from assay.analyse.mlperf.inference_rules import check_inference
 from assay.analyse.mlperf.inference_targets import inference_task, latency_bounds_ns
 from assay.analyse.mlperf.rules import NOT_VERIFIED
-from assay.cli import import_, score
+from assay.cli import import_
+from assay.cli.question_command import command_of
 from assay.logs.inference_app import app_run, is_app_log
 from assay.logs.inference_paths import inference_runs, told_apart
 from assay.logs.loadgen import find_runs, inference_run, logs_of
 from assay.logs.loadgen_text import DETAIL, SUMMARY, stated_in_summary
+from assay.questions.score import Score
 from assay.records import InferenceRun
 from assay.store import find
 from conftest import SUPPORT, long_rows_but, require
@@ -511,18 +513,18 @@ def assay(command: Any, *arguments: object) -> Result:
 
 
 def test_score_shows_inference_beside_its_settings_and_label(loadgen: Path) -> None:
-    done = assay(score.command, loadgen / "single", "--rules")
+    done = assay(command_of(Score), loadgen / "single", "--rules")
     assert done.exit_code == 1  # the settings are short
     assert "90th-percentile latency, early-stopping estimate" in done.stdout
     assert "short-settings" in done.stdout
     assert done.stdout.count(NOT_VERIFIED) == 1
-    assert assay(score.command, loadgen / "single").exit_code == 0
-    assert assay(score.command, loadgen / "too-short").exit_code == 1
-    assert assay(score.command, loadgen / "accuracy").exit_code == 0
+    assert assay(command_of(Score), loadgen / "single").exit_code == 0
+    assert assay(command_of(Score), loadgen / "too-short").exit_code == 1
+    assert assay(command_of(Score), loadgen / "accuracy").exit_code == 0
 
 
 def test_score_gives_every_run_of_a_tree_as_json(loadgen: Path) -> None:
-    document = json.loads(assay(score.command, loadgen, "--rules", "--json").stdout)
+    document = json.loads(assay(command_of(Score), loadgen, "--rules", "--json").stdout)
     assert (document["sets"], document["label"]) == ([], NOT_VERIFIED)
     runs = {one["run"].rpartition("/")[2]: one for one in document["inference"]}
     assert set(runs) == set(RUNS)
@@ -538,7 +540,7 @@ def test_training_and_inference_of_one_tree_are_both_scored(loadgen: Path, tmp_p
     shutil.copytree(loadgen / "single", tmp_path / "single")
     (tmp_path / "resnet").mkdir()
     (tmp_path / "resnet" / "result_0.txt").write_text("")
-    document = json.loads(assay(score.command, tmp_path, "--json").stdout)
+    document = json.loads(assay(command_of(Score), tmp_path, "--json").stdout)
     assert (len(document["sets"]), len(document["inference"])) == (1, 1)
 
 

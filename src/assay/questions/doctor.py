@@ -73,7 +73,6 @@ class Doctor(Question):
     systems: Reference | None = option(
         "File with the system.  [default: systems.yaml here]", default=None, local=True
     )
-    runs: Reference | None = option(RUNS, default=None, local=True)
     deep: bool = option("On Kubernetes: also run pods, and check from inside them.", default=False)
     data: str | None = option(
         "Read files in DIR for five seconds, where the trials run.", default=None, metavar="DIR"
@@ -81,6 +80,7 @@ class Doctor(Question):
     at_least: Annotated[str | float, Reads(rate, "SPEED")] | None = option(
         "Fail if DIR is read more slowly, such as 2GB/s.", default=None
     )
+    runs: Reference | None = option(RUNS, default=None, local=True)
     progress: Callable[[str], None] | None = progress_line(str, default=None)
 
     def __post_init__(self) -> None:

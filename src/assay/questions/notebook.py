@@ -50,10 +50,10 @@ class Notebook(Question):
         names=("-o", "--output"),
         output=True,
     )
+    margin: Margin | None = option(MARGIN, default=None)
     baseline: str | None = option(
         "What to compare with. [default: the suite's]", default=None, metavar="SYSTEM"
     )
-    margin: Margin | None = option(MARGIN, default=None)
     runs: Reference | None = option(RUNS, default=None, local=True)
 
     def answer(self) -> NotebookFile:

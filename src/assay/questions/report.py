@@ -79,13 +79,13 @@ class Report(Question):
     with_logs: bool = option(
         "Copy each run's logs into a folder next to the page, and link them.", default=False, output=True
     )
-    with_identity: bool = option("Keep host names, user names, home directories and boot IDs.", default=False)
+    margin: Margin | None = option(MARGIN, default=None)
     baseline: str | None = option(
         "What to compare with. [default: the suite's, else the first of at most four]",
         default=None,
         metavar="SYSTEM",
     )
-    margin: Margin | None = option(MARGIN, default=None)
+    with_identity: bool = option("Keep host names, user names, home directories and boot IDs.", default=False)
     runs: Reference | None = option(RUNS, default=None, local=True)
 
     def __post_init__(self) -> None:

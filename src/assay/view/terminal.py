@@ -50,10 +50,9 @@ def show(console: Console, blocks: Iterable[Block], *, every: bool = False) -> N
     """Print the blocks. In a pipe whose reader states no width, a paragraph stays one line, as in a log."""
     one_line = not console.is_terminal and "COLUMNS" not in os.environ
     for part in _all_parts(blocks, every):
-        if one_line and isinstance(part, Padding):
+        if one_line and isinstance(part, Padding) and isinstance(part.renderable, Text):
             part = Text.assemble(" " * part.left, part.renderable)
-        is_text = isinstance(part, Text)
-        console.print(part, soft_wrap=is_text and (one_line or bool(part.no_wrap)))
+        console.print(part, soft_wrap=isinstance(part, Text) and (one_line or bool(part.no_wrap)))
 
 
 def _all_parts(blocks: Iterable[Block], every: bool) -> Iterator[RenderableType]:

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from assay.analyse.mlperf.log_rules import RuleCheck, check_log
 from assay.analyse.mlperf.rounds import init_limit_minutes, keys_of, rule_for, rules_of
 from assay.analyse.mlperf.rules import NOT_VERIFIED, check_set
-from assay.cli.score import command
+from assay.cli.question_command import command_of
 from assay.logs.benchmark_names import KNOWN
 from assay.logs.mlperf import training_run
 from assay.logs.outline import outline
+from assay.questions.score import Score as ScoreQuestion
 from assay.records import LogOutline, Scalar, TrainingRun
 from assay.targets import ROUNDS, QualityTarget, benchmarks_of, era_of
 from conftest import ROOT, long_but
@@ -501,7 +502,7 @@ def test_the_rule_and_its_checks_are_shown_and_decide_the_exit_code(tmp_path: Pa
     leaf.mkdir(parents=True)
     for n in range(5):
         (leaf / f"result_{n}.txt").write_text("".join({**WHOLE, "seed": line("seed", -30, n)}.values()))
-    done = CliRunner().invoke(command, [str(tmp_path), "--rules", "--json"])
+    done = CliRunner().invoke(command_of(ScoreQuestion), [str(tmp_path), "--rules", "--json"])
     assert done.exit_code == 0
     document = json.loads(done.stdout)
     assert document["label"] == NOT_VERIFIED
@@ -511,11 +512,11 @@ def test_the_rule_and_its_checks_are_shown_and_decide_the_exit_code(tmp_path: Pa
     assert found["targets"] == [{"relation": ">=", "value": 0.759, "metric": ""}]
     assert {check["state"] for check in found["checks"]} == {"ok", "not applicable"}
     (leaf / "result_4.txt").unlink()
-    done = CliRunner().invoke(command, [str(tmp_path), "--rules"])
+    done = CliRunner().invoke(command_of(ScoreQuestion), [str(tmp_path), "--rules"])
     assert done.exit_code == 1
     assert "4 of 5 result files" in done.stdout
     assert done.stdout.count(NOT_VERIFIED) == 1
-    plain = CliRunner().invoke(command, [str(tmp_path)])
+    plain = CliRunner().invoke(command_of(ScoreQuestion), [str(tmp_path)])
     assert plain.exit_code == 0
     assert "number of runs" not in plain.stdout
     assert plain.stdout.count(NOT_VERIFIED) == 1

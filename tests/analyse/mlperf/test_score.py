@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from assay.analyse.doubts.result_sets import doubts_of_set
 from assay.analyse.mlperf.rounds import ScoringRule, rule_for
 from assay.analyse.mlperf.score import olympic_mean, score
-from assay.cli.score import command
+from assay.cli.question_command import command_of
 from assay.errors import InputError
+from assay.questions.score import Score as ScoreQuestion
 from assay.records import Doubt, Scalar, TrainingRun, TrainingStatus
 
 
@@ -217,7 +218,7 @@ def test_placeholders_and_doubts_of_single_runs_are_told_once_a_set() -> None:
 
 
 def assay_score(*arguments: object) -> Result:
-    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+    return CliRunner().invoke(command_of(ScoreQuestion), [str(argument) for argument in arguments])
 
 
 @pytest.mark.mlperf_logs
@@ -314,7 +315,7 @@ DGX1 = Path("v0.6", "NVIDIA", "dgx1_ngc19.05_pytorch")
 
 
 def stated(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+    return CliRunner().invoke(command_of(ScoreQuestion), list(arguments), catch_exceptions=False)
 
 
 @pytest.mark.mlperf_logs
@@ -377,7 +378,7 @@ def test_a_sheet_that_can_not_be_used_is_refused(tmp_path: Path, text: str, mess
     sheet.write_text(text)
     (tmp_path / "result_0.txt").write_text("no log\n")
     with pytest.raises(InputError, match=message):
-        command.main([str(tmp_path), "--stated", str(sheet)], standalone_mode=False)
+        command_of(ScoreQuestion).main([str(tmp_path), "--stated", str(sheet)], standalone_mode=False)
 
 
 def test_one_stated_figure_for_several_sets_is_refused(tmp_path: Path) -> None:
@@ -385,6 +386,6 @@ def test_one_stated_figure_for_several_sets_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "result_0.txt").write_text("no log\n")
     with pytest.raises(InputError, match="one value is given for 2 sets"):
-        command.main([str(tmp_path), "--stated", "22.36"], standalone_mode=False)
+        command_of(ScoreQuestion).main([str(tmp_path), "--stated", "22.36"], standalone_mode=False)
     with pytest.raises(InputError, match="'fast' is neither minutes"):
-        command.main([str(tmp_path), "--stated", "fast"], standalone_mode=False)
+        command_of(ScoreQuestion).main([str(tmp_path), "--stated", "fast"], standalone_mode=False)
