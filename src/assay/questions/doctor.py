@@ -71,7 +71,7 @@ class Doctor(Question):
 
     system: str | None = argument(default=None)
     systems: Reference | None = option(
-        "File with the system.  [default: systems.yaml here]", default=None, local=True
+        "File with the system.  [default: systems.yaml here]", default=None, metavar="FILE", local=True
     )
     deep: bool = option("On Kubernetes: also run pods, and check from inside them.", default=False)
     data: str | None = option(

@@ -55,6 +55,7 @@ class Export(Question):
     output: Reference = option(
         "File to write; - is standard output.  [default: -]",
         default="-",
+        metavar="FILE",
         names=("-o", "--output"),
         local=True,
     )

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
@@ -316,4 +317,4 @@ def _written(hint: Any) -> str:
         return " | ".join(map(_written, get_args(hint)))
     if get_origin(hint) is tuple:
         return f"tuple[{_written(get_args(hint)[0])}, ...]"
-    return "None" if hint is type(None) else inspect.formatannotation(hint).removeprefix("os.")
+    return "None" if hint is type(None) else re.sub(r"(\w+\.)+(?=[A-Z])", "", inspect.formatannotation(hint))

@@ -89,6 +89,7 @@ class Submit(Question):
     output: Reference = option(
         "Directory in which the submitter's folder is created.  [default: .]",
         default=".",
+        metavar="DIRECTORY",
         names=("-o", "--output"),
         local=True,
     )
