@@ -22,12 +22,12 @@ DAYS, GPUS = 10.0, 8
 STEP = """
 import resource, sys, time
 from pathlib import Path
-from assay.telemetry import energy, gpu_use, profile, recorded
+from assay.telemetry import gpu_use, profile, recorded
 directory, duration_s = Path(sys.argv[1]), float(sys.argv[2])
 steps = {
     "store": lambda: recorded.store(directory),
     "draw": lambda: profile.profile(directory),
-    "sum the energy": lambda: energy.gpu_energy(directory, duration_s),
+    "sum the energy": lambda: gpu_use.gpu_energy(directory, duration_s),
     "each GPU's use": lambda: gpu_use.gpu_uses(directory),
 }
 begun = time.perf_counter()

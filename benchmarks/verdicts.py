@@ -123,7 +123,7 @@ def misleading(folder: Path, luck: np.random.Generator) -> Iterator[Promise]:
     def near(mean: float, runs: int = 5, spread: float = 0.005) -> list[float]:
         return [float(v) for v in mean * np.exp(spread * luck.standard_normal(runs))]
 
-    same, few, others = near(7100), near(7100)[:2], near(7150)[:2]
+    same, few, others = near(7100), near(7100)[:3], near(7150)[:3]
     fall = [1000 * (1 - 0.001 * run) for run in range(40)]
     hours = [f"2026-11-{1 + run // 24:02}T{run % 24:02}:00:00" for run in range(40)]
     timed = [
@@ -133,7 +133,7 @@ def misleading(folder: Path, luck: np.random.Generator) -> Iterator[Promise]:
     ]
     cases: Mapping[str, tuple[str, list[dict[str, object]]]] = {
         "the same figures under two names": ("copied-values", [*figures("A", same), *figures("B", same)]),
-        "two figures copied five times": (
+        "three figures copied five times": (
             "copied-values",
             [*figures("A", few * 5), *figures("B", others * 5)],
         ),

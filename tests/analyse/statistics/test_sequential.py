@@ -74,7 +74,8 @@ def test_welch_holds_5_in_100_whatever_the_spreads_and_with_three_times_the_runs
     b = rng.normal(0, spread, size=(SETS, more * most)).tolist()
     for x, y in zip(a, b, strict=True):
         called += any(_misses(intervals.welch(x[:n], y[: more * n], confidence)) for n in looks(most))
-    assert 0.02 < called / SETS <= 0.05 + THREE_ERRORS
+    # of unequal numbers, the fewer runs are taken to be noisier than these are
+    assert (0.02 if more == 1 else 0.01) < called / SETS <= 0.05 + THREE_ERRORS
 
 
 def test_looking_as_often_without_the_table_is_wrong_in_more_than_10_of_100() -> None:

@@ -26,14 +26,14 @@ from training_speed import FailedError, Program  # noqa: E402
 
 FAULTS = f"""\
 import resource
-from assay_payloads.training import memory
+from assay_payloads.training import training
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(20):
         bytearray({LARGE})
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 before = faults()
-print(memory.keep(), before, faults())
+print(training.keep(), before, faults())
 """
 
 
