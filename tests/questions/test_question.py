@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from click.testing import CliRunner
 
 from assay.cli.question_command import command_of
-from assay.errors import EXIT_UNDECIDED
-from assay.questions.question import Answer, Question, Reads, argument, function, option, question
+from assay.errors import EXIT_UNDECIDED, InputError
+from assay.questions.question import (
+    Answer,
+    Question,
+    Reads,
+    argument,
+    form_of,
+    function,
+    function_of_many,
+    option,
+    progress_line,
+    question,
+)
 from assay.records import Doubt
 from assay.view import html, terminal
-from assay.view.blocks import Block, Doubts, Fold, Lead, Paragraph, Table, TableBody, TableRow
+from assay.view.blocks import Block, Doubts, Fold, Heading, Lead, Paragraph, Table, TableBody, TableRow
 from assay.web.json_api import question_handler
 
 
@@ -101,6 +112,70 @@ def test_an_address_has_the_same_names_but_nothing_of_this_machine() -> None:
     assert "runs" not in names
 
 
+@question
+class Many(Question):
+    """Ask about many things."""
+
+    things: tuple[str, ...] = argument(parameters=("thing", "more"))
+    kind: Literal["a", "b"] | None = option("Which.", default=None)
+    log: str | None = option("A log.", default=None, names=("-l", "--log"), file=True)
+    output: Path | None = option("A file.", default=None, output=True)
+    tell: Callable[[int], object] | None = progress_line(lambda done: f"{done} done", default=None)
+
+    def __post_init__(self) -> None:
+        if self.kind == "b" and len(self.things) > 1:
+            raise ValueError("--kind b is about one thing")
+
+    def answer(self) -> Told:
+        if self.tell is not None:
+            self.tell(len(self.things))
+        return Told({"things": list(self.things)})
+
+    def write(self, answer: Told) -> Told | bytes:
+        return b"content" if self.output == Path("-") else answer
+
+
+def test_many_arguments_are_one_field_and_the_functions_first_and_more() -> None:
+    many, news = function_of_many(Many, Many.answer), list[int]()
+    assert list(inspect.signature(many).parameters) == ["thing", "more", "kind", "log", "tell"]
+    assert many("x", "y", tell=news.append).options == many(["x", "y"]).options == {"things": ["x", "y"]}
+    assert news == [2]
+    printed = CliRunner().invoke(command_of(Many), ["x", "y", "--json"]).output
+    assert json.loads(printed)["things"] == ["x", "y"]
+    with pytest.raises(TypeError):
+        many()
+
+
+def test_options_that_do_not_fit_together_are_a_mistake_of_usage_and_of_the_call() -> None:
+    words = ["x", "y", "--kind", "b"]
+    done = CliRunner().invoke(command_of(Many), words)
+    assert (done.exit_code, "--kind b is about one thing" in done.output) == (2, True)
+    with pytest.raises(InputError, match="about one thing"):
+        function_of_many(Many, Many.answer)("x", "y", kind="b")
+
+
+@pytest.mark.parametrize("words", [["--kind", "c"], ["-l", "absent.txt"], ["--output", "-", "--json"]])
+def test_what_is_no_choice_no_file_or_two_outputs_is_a_mistake_of_usage(words: list[str]) -> None:
+    assert CliRunner().invoke(command_of(Many), ["x", *words]).exit_code == 2
+
+
+def test_a_files_content_is_all_that_is_printed() -> None:
+    assert CliRunner().invoke(command_of(Many), ["x", "--output", "-"]).output == "content"
+
+
+@pytest.mark.parametrize(
+    ("output", "form", "expected"),
+    [("a.md", None, "markdown"), ("a.MD", "html", "html"), (None, None, "html"), ("page-v3.1", None, "html")],
+)
+def test_the_format_is_the_named_one_or_the_files(
+    output: str | None, form: str | None, expected: str
+) -> None:
+    endings = {".html": "html", ".md": "markdown"}
+    assert form_of(output, form, endings) == expected
+    with pytest.raises(ValueError, match="pdf can't be written"):
+        form_of("a.pdf", None, endings)
+
+
 HOSTILE = "[bold]<script>\x1b[31m"
 
 
@@ -113,7 +188,7 @@ def blocks() -> list[Block]:
         verdicts=2,
     )
     doubt = Doubt("one-session", HOSTILE, "repeat it")
-    return [Lead(HOSTILE), Paragraph(HOSTILE, "dim"), table, Doubts(((doubt, 1),), 2)]
+    return [Heading(HOSTILE), Lead(HOSTILE), Paragraph(HOSTILE, "dim"), table, Doubts(((doubt, 1),), 2)]
 
 
 def test_a_terminal_gets_no_control_character_and_no_detail() -> None:

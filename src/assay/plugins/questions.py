@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from assay.questions.question import Answer, Question, Reads, argument, option, question
-from assay.view.blocks import Block, Doubts, Fold, Lead, Paragraph, Table, TableBody, TableRow
+from assay.view.blocks import Block, Doubts, Fold, Heading, Lead, Paragraph, Table, TableBody, TableRow
 
 __all__ = [
     "Answer",
     "Block",
     "Doubts",
     "Fold",
+    "Heading",
     "Lead",
     "Paragraph",
     "Question",
