@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from options import parse
 
-from assay.stacks.bisecting.search import BlocksOutcome, Build, Measure, Search, Settings, Stack
+from assay.stacks.bisect_search import BlocksOutcome, Build, ChangeSet, Measure, Search, Settings
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class World:
         self.built: set[Build] = set()
         self.runs = 0
 
-    def log_speed(self, stack: Stack) -> float:
+    def log_speed(self, stack: ChangeSet) -> float:
         """Without noise."""
         share = len(self.planted & stack) / max(len(self.planted), 1)
         share = float(share == 1) if self.case.kind == "pair" else share
@@ -131,7 +131,7 @@ def plain(world: World, blocks: int) -> int:
     return low
 
 
-def right(search: Search, planted: Stack) -> bool:
+def right(search: Search, planted: ChangeSet) -> bool:
     """Whether it named all that is planted and nothing else."""
     culprits = search.culprits if search.ended == "found" else []
     return frozenset(change for one in culprits for change in one.changes) == planted

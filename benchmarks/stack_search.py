@@ -20,7 +20,7 @@ from collections.abc import Callable
 from options import parse
 
 from assay.analyse.statistics.intervals import t_quantile
-from assay.stacks.exploring.search import SEARCHES, Dimension, Space, StackChoice, Tried, space_of
+from assay.stacks.explore_spec import SEARCHES, Dimension, Space, StackChoice, Tried, space_of
 
 NOISE = 0.01
 SIZES = {"a": 5, "b": 5, "c": 5, "d": 5, "python": 2, "e": 4, "f": 4}

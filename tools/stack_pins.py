@@ -21,8 +21,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from assay.stacks.parts import BASES, FRAMEWORKS, OF_WHEEL, PublishedRelease
-from assay.stacks.parts import ROOTS as WANTED
+from assay.stacks.image import BASES, FRAMEWORKS, OF_WHEEL, PublishedRelease
+from assay.stacks.image import ROOTS as WANTED
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "assay" / "stacks" / "pins.json"
 LOCKS = TARGET.with_name("frameworks.json")

@@ -14,11 +14,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.questions.advise_stack import advise_stack
-    from assay.questions.build_stack import build_stack, render_build
     from assay.questions.clean import clean
     from assay.questions.compare import compare, rank
-    from assay.questions.containerfile import advised_containerfile, containerfile, locked_containerfile
     from assay.questions.data_choice import frames_like, most_uncertain_frames
     from assay.questions.data_job import data_job, job_template, submit_data
     from assay.questions.data_pages import query_page
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
         split_data,
     )
     from assay.questions.diff import diff
-    from assay.questions.diff_stacks import diff_stacks
     from assay.questions.doctor import doctor
     from assay.questions.explain import explain
     from assay.questions.export import export
@@ -63,9 +59,6 @@ if TYPE_CHECKING:
     from assay.questions.schema import schema
     from assay.questions.score import score
     from assay.questions.show import show
-    from assay.questions.stack_indicators import stack_indicators
-    from assay.questions.stack_knowledge import list_stacks, show_stack
-    from assay.questions.stack_sharing import export_stacks, import_stacks, trust_key
     from assay.questions.stage_data import stage_data, staged_sets, staging_job
     from assay.questions.submit import submit
     from assay.questions.sweep import sweep
@@ -74,26 +67,33 @@ if TYPE_CHECKING:
     from assay.questions.validate_data import validate_data
     from assay.questions.watch import flight_record, watch, watch_job, watch_logs, watch_nccl
     from assay.run.request import make_suite, read_suite
+    from assay.stacks.advise import advise_stack
+    from assay.stacks.build import build_stack, render_build
+    from assay.stacks.containerfile import advised_containerfile, containerfile, locked_containerfile
+    from assay.stacks.diff import diff_stacks
+    from assay.stacks.indicators import stack_indicators
+    from assay.stacks.known import list_stacks, show_stack
+    from assay.stacks.sharing import export_stacks, import_stacks, trust_key
 
 _MODULES = {
-    "advise_stack": "assay.questions.advise_stack",
-    "advised_containerfile": "assay.questions.containerfile",
-    "build_stack": "assay.questions.build_stack",
+    "advise_stack": "assay.stacks.advise",
+    "advised_containerfile": "assay.stacks.containerfile",
+    "build_stack": "assay.stacks.build",
     "check_data": "assay.questions.datasets",
     "class_shares": "assay.questions.datasets",
     "classes_together": "assay.questions.datasets",
     "clean": "assay.questions.clean",
     "compare": "assay.questions.compare",
-    "containerfile": "assay.questions.containerfile",
+    "containerfile": "assay.stacks.containerfile",
     "data_job": "assay.questions.data_job",
     "diff": "assay.questions.diff",
-    "diff_stacks": "assay.questions.diff_stacks",
+    "diff_stacks": "assay.stacks.diff",
     "doctor": "assay.questions.doctor",
     "enqueue": "assay.questions.queue",
     "every_system": "assay.questions.systems",
     "explain": "assay.questions.explain",
     "export": "assay.questions.export",
-    "export_stacks": "assay.questions.stack_sharing",
+    "export_stacks": "assay.stacks.sharing",
     "feeds": "assay.questions.feeds",
     "fetch_telemetry": "assay.questions.fetch_telemetry",
     "flight_record": "assay.questions.watch",
@@ -103,13 +103,13 @@ _MODULES = {
     "history": "assay.questions.history",
     "idleness": "assay.questions.schedule",
     "import_": "assay.questions.import_",
-    "import_stacks": "assay.questions.stack_sharing",
+    "import_stacks": "assay.stacks.sharing",
     "index": "assay.questions.index",
     "init": "assay.questions.init",
     "job_template": "assay.questions.data_job",
     "list_": "assay.questions.list_",
-    "list_stacks": "assay.questions.stack_knowledge",
-    "locked_containerfile": "assay.questions.containerfile",
+    "list_stacks": "assay.stacks.known",
+    "locked_containerfile": "assay.stacks.containerfile",
     "make_suite": "assay.run.request",
     "monitor_metrics": "assay.questions.monitor",
     "monitor_server": "assay.questions.monitor",
@@ -127,7 +127,7 @@ _MODULES = {
     "rank": "assay.questions.compare",
     "rbac": "assay.questions.rbac",
     "read_suite": "assay.run.request",
-    "render_build": "assay.questions.build_stack",
+    "render_build": "assay.stacks.build",
     "report": "assay.questions.report",
     "run": "assay.questions.run",
     "scale": "assay.questions.scale",
@@ -137,12 +137,12 @@ _MODULES = {
     "schema": "assay.questions.schema",
     "score": "assay.questions.score",
     "show": "assay.questions.show",
-    "show_stack": "assay.questions.stack_knowledge",
+    "show_stack": "assay.stacks.known",
     "smoke": "assay.questions.rbac",
     "frames_without_scene": "assay.questions.datasets",
     "split_data": "assay.questions.datasets",
     "stage_data": "assay.questions.stage_data",
-    "stack_indicators": "assay.questions.stack_indicators",
+    "stack_indicators": "assay.stacks.indicators",
     "staged_sets": "assay.questions.stage_data",
     "staging_job": "assay.questions.stage_data",
     "start_worker": "assay.questions.queue",
@@ -152,7 +152,7 @@ _MODULES = {
     "sweep": "assay.questions.sweep",
     "system_named": "assay.questions.systems",
     "top": "assay.questions.top",
-    "trust_key": "assay.questions.stack_sharing",
+    "trust_key": "assay.stacks.sharing",
     "validate_data": "assay.questions.validate_data",
     "watch": "assay.questions.watch",
     "watch_job": "assay.questions.watch",

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from assay.questions.build_stack import build_stack
 from assay.questions.compare import compare
 from assay.stacks import uv
-from assay.stacks.containerfile import containerfile
-from assay.stacks.image import choose
-from assay.stacks.parts import framework_pins
+from assay.stacks.build import build_stack
+from assay.stacks.containerfile import container_file_text
+from assay.stacks.image import choose, framework_pins
 from command_line import assay as typed
 from stack_image import ANYBODY, BASE, engines_here, index_flags, need_archive, podman
 
@@ -43,7 +42,9 @@ class InstalledFramework:
 @pytest.fixture(scope="module", params=RELEASES)
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> InstalledFramework:
     folder = tmp_path_factory.mktemp("environment")
-    lock = uv.resolve([str(one) for one in framework_pins(request.param, "cpu")], uv.find_python("3.11").path)
+    lock = uv.resolve_versions(
+        [str(one) for one in framework_pins(request.param, "cpu")], uv.find_python("3.11").path
+    )
     (folder / "lock.txt").write_text(lock)
     uv.create(folder / "here", "3.11", 600.0)
     uv.install(folder / "here", folder / "lock.txt", 1800.0)
@@ -83,7 +84,7 @@ def image(installed: InstalledFramework, tmp_path: Path) -> Iterator[str]:
     with engines_here(tmp_path):
         need_archive()
         stack = choose("indicators", base=f"debian12={BASE}", framework=installed.release)
-        (tmp_path / "Containerfile").write_text(containerfile(stack, "a test"))
+        (tmp_path / "Containerfile").write_text(container_file_text(stack, "a test"))
         flags = ["--network=host", *index_flags(tmp_path)]
         built = build_stack(tmp_path / "Containerfile", tag=tag, options=flags)
         assert built.test.passed, built.test.failed

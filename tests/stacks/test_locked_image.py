@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from assay import cli
 from assay.errors import InputError
-from assay.stacks.locked_image import image_of_lock
+from assay.stacks.containerfile import image_of_lock
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 LOCK = f"""\

@@ -15,21 +15,20 @@ from click.testing import CliRunner
 
 from assay import cli, read, store
 from assay.errors import InputError
-from assay.questions.diff_stacks import diff_stacks
-from assay.questions.stack_knowledge import known_stacks, list_stacks, show_stack
-from assay.records import HardwareClass, JobState, Observation, Provenance, Result, Stack
+from assay.records import JobState, Provenance, Result
 from assay.rundir.files import Header, StepOf
-from assay.stacks import observing
+from assay.stacks import knowledge
 from assay.stacks.advice import STABLE_SESSIONS
-from assay.stacks.knowledge import Knowledge
-from assay.stacks.observing import as_step, steps_together
-from assay.stacks.stack import hardware_of, stack_of
+from assay.stacks.diff import diff_stacks
+from assay.stacks.knowledge import Knowledge, as_step, steps_together
+from assay.stacks.known import known_stacks, list_stacks, show_stack
+from assay.stacks.stack import HardwareClass, Observation, Stack, hardware_of, stack_of
 from assay.stacks.storage import failures_dir, knowledge_file, record_failure
 from observed_stacks import MACHINE, NEW, OLD, failed, results
 
 
-def observed(found: Sequence[Result]) -> observing.SessionObservations:
-    return observing.observe(found, read.metrics, lambda _: "", lambda run: f"{run.id}/logs")
+def observed(found: Sequence[Result]) -> knowledge.SessionObservations:
+    return knowledge.observe(found, read.metrics, lambda _: "", lambda run: f"{run.id}/logs")
 
 
 def test_runs_are_observations_without_any_bookkeeping(tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ def test_only_sessions_that_changed_are_read_again(tmp_path: Path, monkeypatch: 
     store.update(tmp_path, results(sessions=3))
     list_stacks(runs=tmp_path)
     sizes: list[int] = []
-    counted = observing.observe
+    counted = knowledge.observe
     monkeypatch.setattr(
         "assay.stacks.knowledge.observe", lambda runs, *rest: sizes.append(len(runs)) or counted(runs, *rest)
     )
@@ -132,7 +131,7 @@ def test_a_failure_that_may_have_another_cause_says_nothing_about_the_stack(
     end = failed(first, cause, signal=signal)
     found = observed([replace(end, run=replace(end.run, job=job))])
     assert found.observations == ()
-    assert found.left_out == {observing.OTHER_FAILURE: 1}
+    assert found.left_out == {knowledge.OTHER_FAILURE: 1}
 
 
 def test_runs_that_do_not_say_where_they_ran_are_counted_and_left_out(tmp_path: Path) -> None:
@@ -141,7 +140,7 @@ def test_runs_that_do_not_say_where_they_ran_are_counted_and_left_out(tmp_path: 
     made[0] = replace(made[0], provenance=None)
     made[1] = replace(made[1], provenance=unequal)
     store.update(tmp_path, made)
-    assert list_stacks(runs=tmp_path).left_out == {observing.NO_PROVENANCE: 1, observing.UNEQUAL_NODES: 1}
+    assert list_stacks(runs=tmp_path).left_out == {knowledge.NO_PROVENANCE: 1, knowledge.UNEQUAL_NODES: 1}
 
 
 def test_which_machine_it_was_and_its_load_are_not_part_of_a_stack() -> None:
@@ -232,7 +231,7 @@ def steps_of(names: tuple[str, ...], blocks: int = 3, confidence: float = 0.98) 
     found: list[Observation] = []
     for number, name in enumerate(names):
         session = made[number * 2 * blocks : (number + 1) * 2 * blocks]
-        observed = observing.observe(session, read.metrics, lambda _: "", lambda run: run.id)
+        observed = knowledge.observe(session, read.metrics, lambda _: "", lambda run: run.id)
         header = Header(1, "0", "stacks", "", "", 1.8e9 + number, "", step_of=StepOf(name, confidence))
         found += as_step(observed, header).observations
     return steps_together(found)
@@ -248,7 +247,7 @@ def test_the_steps_of_one_exploration_are_one_observation_of_each_stack_with_all
 
 def test_explorations_of_other_names_and_ordinary_sessions_stay_apart() -> None:
     assert [one.session for one in steps_of(("q1", "q1", "q2"))] == ["q1", "q1", "q2", "q2"]
-    plain = observing.observe(results(), read.metrics, lambda _: "", lambda run: run.id).observations
+    plain = knowledge.observe(results(), read.metrics, lambda _: "", lambda run: run.id).observations
     assert steps_together(plain) == list(plain)
 
 
@@ -257,7 +256,7 @@ def test_one_exploration_is_one_session_in_a_difference_however_many_steps_it_ha
 ) -> None:
     store.update(tmp_path, results(sessions=4))
     steps = tuple(steps_of(("q1",) * 4))
-    monkeypatch.setattr("assay.questions.diff_stacks.known", lambda *_: Knowledge(steps, {}))
+    monkeypatch.setattr("assay.stacks.diff.known", lambda *_: Knowledge(steps, {}))
     (change,) = diff_stacks("stacks:old", "stacks:new", runs=tmp_path).changes
     (effect,) = change.effects
     comparison = effect.comparison

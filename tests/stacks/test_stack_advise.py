@@ -17,21 +17,14 @@ from packaging.requirements import Requirement
 from advised_stacks import advised_from
 from assay import cli, store
 from assay.errors import HostError, InputError
-from assay.questions import stack_hardware
-from assay.questions.advise_stack import advise_stack
-from assay.records import (
-    HardwareClass,
-    Measurement,
-    Observation,
-    Reading,
-    Stack,
-    StackMetric,
-    StackWorkload,
-)
+from assay.records import Measurement, Reading
+from assay.stacks import known
 from assay.stacks.advice import Evidence, front, gather
+from assay.stacks.advise import advise_stack
 from assay.stacks.advisories import AdvisoryDatabase, advisory_of
-from assay.stacks.predictions import series_of
-from assay.stacks.requirements import requirements_of
+from assay.stacks.indicators import series_of
+from assay.stacks.stack import HardwareClass, Observation, Stack, StackMetric, StackWorkload
+from assay.stacks.uv import requirements_of
 from assay.workloads.every_run import PEAK_RSS
 from observed_stacks import failed, results
 from package_index import PackageIndex, Release
@@ -272,7 +265,7 @@ def test_old_and_foreign_observations_are_counted_and_do_not_decide(
     stale = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", "1h")
     assert stale.exit_code == 3
     assert "Not used: 8 observations older than --max-age." in stale.stderr
-    monkeypatch.setattr(stack_hardware, "hardware_here", lambda: HardwareClass("another CPU"))
+    monkeypatch.setattr(known, "hardware_here", lambda: HardwareClass("another CPU"))
     foreign = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s")
     assert "Not used: 8 observations on other hardware." in foreign.stderr
 

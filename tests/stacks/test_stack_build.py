@@ -24,8 +24,8 @@ from ruamel.yaml import YAML
 
 import custom_resources
 from assay.errors import EXIT_INPUT, EXIT_INTERRUPTED, HostError, InputError
-from assay.questions.build_stack import build_stack, render_build
 from assay.shell import CommandTimeoutError
+from assay.stacks.build import build_stack, render_build
 from assay.stacks.engines import ENGINES, build, run_smoke_test
 from command_line import assay as typed
 from conftest import require

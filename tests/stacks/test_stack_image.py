@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import kubernetes_cluster as cluster
 import stack_image
 from assay.cli import assay
-from assay.stacks.parts import pins
+from assay.stacks.image import pins
 from conftest import require
 from containers import ULIMITS
 from stack_image import ANYBODY, podman

@@ -16,10 +16,9 @@ from click.testing import CliRunner, Result
 from advised_stacks import advised_from
 from assay import cli, store
 from assay.errors import InputError
-from assay.questions import advise_stack as advise_stack_question
-from assay.questions.stack_indicators import stack_indicators
-from assay.records import HardwareClass, Observation, Stack, StackMetric, StackWorkload
-from assay.stacks.predictions import IndicatorPrediction, predictions
+from assay.stacks import advise as advise_stack_question
+from assay.stacks.indicators import IndicatorPrediction, predictions, stack_indicators
+from assay.stacks.stack import HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from observed_stacks import results
 from package_index import PackageIndex, Release
 

@@ -14,12 +14,12 @@ from click.testing import CliRunner, Result
 
 from assay import cli, store
 from assay.errors import InputError
-from assay.questions.diff_stacks import diff_stacks
-from assay.questions.stack_knowledge import list_stacks
-from assay.questions.stack_sharing import export_stacks, import_stacks, trust_key
 from assay.records import Provenance, Reading, Scalar
-from assay.stacks import bundles, keys
-from assay.stacks.scrubbing import LEFT_OUT
+from assay.stacks import bundles
+from assay.stacks.bundles import key_text, own_signer
+from assay.stacks.diff import diff_stacks
+from assay.stacks.known import list_stacks
+from assay.stacks.sharing import LEFT_OUT, export_stacks, import_stacks, trust_key
 from assay.stacks.storage import bundles_dir, knowledge_file, own_key_file
 from observed_stacks import MACHINE, NEW, OLD, failed, results
 
@@ -192,12 +192,12 @@ def test_statements_that_contradict_each_other_are_shown_and_the_first_one_stays
 
 def test_the_same_runs_on_another_day_are_a_conflict(tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
-    signer = keys.own_signer(theirs)
-    trust_key(keys.written(signer.public_key), runs=ours)
+    signer = own_signer(theirs)
+    trust_key(key_text(signer.public_key), runs=ours)
     made(theirs, sessions=1)
     export_stacks(tmp_path / "one.json", runs=theirs)
     import_stacks(tmp_path / "one.json", runs=ours)
-    _, bundle = bundles.opened(tmp_path / "one.json", {keys.written(signer.public_key): ""})
+    _, bundle = bundles.opened(tmp_path / "one.json", {key_text(signer.public_key): ""})
     moved = tuple(replace(one, at=one.at - 30 * 86400) for one in bundle.observations)
     (tmp_path / "two.json").write_bytes(bundles.signed(replace(bundle, observations=moved), signer))
     again = import_stacks(tmp_path / "two.json", runs=ours)
@@ -252,11 +252,11 @@ def test_a_file_that_is_no_bundle_is_refused(tmp_path: Path, content: str, why: 
 
 def test_a_trusted_party_can_not_state_what_can_not_be(tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
-    signer = keys.own_signer(theirs)
-    trust_key(keys.written(signer.public_key), runs=ours)
+    signer = own_signer(theirs)
+    trust_key(key_text(signer.public_key), runs=ours)
     made(theirs)
     export_stacks(tmp_path / "bundle.json", runs=theirs)
-    _, good = bundles.opened(tmp_path / "bundle.json", {keys.written(signer.public_key): ""})
+    _, good = bundles.opened(tmp_path / "bundle.json", {key_text(signer.public_key): ""})
     first = good.observations[0]
 
     def with_setting(name: str, value: str) -> bundles.Bundle:

@@ -19,9 +19,19 @@ from assay import cli
 from assay.errors import InputError
 from assay.records import Task, TaskFile
 from assay.stacks import image
-from assay.stacks.containerfile import containerfile
-from assay.stacks.image import choose, payload_imports, payload_packages
-from assay.stacks.parts import ACCELERATORS, BASES, FRAMEWORKS, TORCH, closure, framework_pins, pins
+from assay.stacks.containerfile import container_file_text
+from assay.stacks.image import (
+    ACCELERATORS,
+    BASES,
+    FRAMEWORKS,
+    TORCH,
+    choose,
+    closure,
+    framework_pins,
+    payload_imports,
+    payload_packages,
+    pins,
+)
 from assay.workloads import WORKLOADS
 from conftest import ROOT, require
 
@@ -112,7 +122,7 @@ def test_the_linter_has_nothing_against_any_base_framework_and_accelerator(tmp_p
                 "command", base=base, framework=framework, accelerator=family, mpi=BASES[base].mpi
             )
             files.append(tmp_path / f"{base}-{framework}-{family}")
-            files[-1].write_text(containerfile(chosen, "a test"))
+            files[-1].write_text(container_file_text(chosen, "a test"))
     assert len(files) > 2 * len(BASES)
     assert findings(*files) == ""
 

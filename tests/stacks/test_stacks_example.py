@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.stacks.exploring.spec import load
+from assay.stacks.explore_spec import load
 from conftest import ROOT, require
 
 EXAMPLE = ROOT / "examples" / "stacks"

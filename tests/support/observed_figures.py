@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assay.records import Doubt, HardwareClass, Observation, Stack, StackMetric, StackWorkload
+from assay.records import Doubt
+from assay.stacks.stack import HardwareClass, Observation, Stack, StackMetric, StackWorkload
 
 WORKLOAD = StackWorkload("matmul", "1x1", {})
 METRIC = StackMetric("flop_rate", "FLOP/s", "higher")

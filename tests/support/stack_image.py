@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.stacks.containerfile import containerfile
-from assay.stacks.image import choose
-from assay.stacks.parts import closure
+from assay.stacks.containerfile import container_file_text
+from assay.stacks.image import choose, closure
 from conftest import require
 from containers import ULIMITS
 
@@ -42,7 +41,7 @@ def build(folder: Path, tag: str, *flags: str) -> None:
     stack = choose("command", base=f"debian12={BASE}", mpi=True)
     with_numpy = replace(stack, packages=closure(PACKAGES), modules=PACKAGES)
     file = folder / "Containerfile"
-    file.write_text(containerfile(with_numpy, "a test"))
+    file.write_text(container_file_text(with_numpy, "a test"))
     context = folder / "empty"
     context.mkdir()
     podman(

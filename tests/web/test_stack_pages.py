@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from assay.questions.stack_knowledge import known_stacks
 from assay.records import to_json
 from assay.rundir.files import SCHEMA, Header, StepOf
+from assay.stacks.known import known_stacks
 from assay.web.stack_pages import sessions_observed
 from observed_figures import observed
 

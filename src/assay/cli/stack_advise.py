@@ -17,9 +17,9 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.questions.advise_stack import CandidateFigures, StackAdvice
-    from assay.records import Observation
     from assay.stacks.advice import Candidate
+    from assay.stacks.advise import CandidateFigures, StackAdvice
+    from assay.stacks.stack import Observation
 
 _FILES = ("pylock.toml", "requirements.txt")
 _MOST_SHOWN = 8
@@ -117,7 +117,7 @@ def command(
     5 no uv, or the index can't be reached.
     """
     from assay.cli.stack_progress import reading
-    from assay.questions.advise_stack import advise_stack
+    from assay.stacks.advise import advise_stack
 
     if (containerfile and output is None) or (base and not containerfile):
         raise click.UsageError("--containerfile needs -o DIRECTORY, and --base needs --containerfile")
@@ -157,7 +157,7 @@ def _exit_code(advice: StackAdvice) -> int:
 
 
 def _containerfile(advice: StackAdvice, directory: Path, base: str | None) -> str:
-    from assay.questions.containerfile import advised_containerfile
+    from assay.stacks.containerfile import advised_containerfile
 
     return advised_containerfile(advice, str(directory / _FILES[0]), base=base).text
 

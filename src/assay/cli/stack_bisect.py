@@ -15,9 +15,8 @@ from assay.cli import named_values, options
 from assay.errors import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
-    from assay.questions.bisect_stacks import BisectedLine, BisectionResult, BisectPlan
-    from assay.stacks.bisecting.posterior import Confirmation, SpeedEffect
-    from assay.stacks.bisecting.search import Culprit
+    from assay.stacks.bisect import BisectedLine, BisectionResult, BisectPlan
+    from assay.stacks.bisect_search import Confirmation, Culprit, SpeedEffect
 
 _DAY = click.DateTime(["%Y-%m-%d"])
 _MOST_NAMES = 12
@@ -159,9 +158,9 @@ def command(
     130 stopped; run again to resume.
     """
     from assay.cli.progress import teller
-    from assay.questions.bisect_stacks import bisect_stacks
-    from assay.questions.stack_bisection_input import BisectLimits, BisectRequest
     from assay.records import DEFAULT_MARGIN
+    from assay.stacks.bisect import bisect_stacks
+    from assay.stacks.bisect_lines import BisectLimits, BisectRequest
 
     request = BisectRequest(
         good,

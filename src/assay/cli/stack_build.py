@@ -16,7 +16,7 @@ from assay.cli import named_values, options
 from assay.errors import EXIT_OK, EXIT_WORSE, InputError, Problem
 
 if TYPE_CHECKING:
-    from assay.questions.build_stack import BuiltStack
+    from assay.stacks.build import BuiltStack
 
 _STEP = re.compile(r"(?:STEP|Step) (\d+)/(\d+)")
 # options without effect on objects, and on a build here
@@ -146,7 +146,7 @@ def command(
     Exit codes: 0 built, tested, and pushed if requested; 1 the image does not pass the test; 4 FILE or an
     option can't be used; 5 the engine or the registry failed; 130 stopped: run again to continue.
     """
-    from assay.questions import build_stack as build_stack_question
+    from assay.stacks import build as build_stack_question
 
     _need_effect(_HERE if render else _ELSEWHERE, "with" if render else "without")
     if render is not None:

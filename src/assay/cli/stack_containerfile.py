@@ -79,7 +79,7 @@ def command(
     \b
     Exit codes: 0 printed; 4 a part is unknown, or the parts are incompatible.
     """
-    from assay.questions import containerfile as containerfile_question
+    from assay.stacks import containerfile as containerfile_question
 
     if lock is not None:
         if accelerator or framework:

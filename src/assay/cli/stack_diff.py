@@ -18,8 +18,7 @@ from assay.units import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.questions.diff_stacks import ChangeKnowledge, StackDifferences
-    from assay.stacks.known_effects import KnownEffect
+    from assay.stacks.diff import ChangeKnowledge, KnownEffect, StackDifferences
     from assay.stacks.stack import Change
 
 _EXITS = {"fails": EXIT_WORSE, "slower": EXIT_WORSE, "undecided": EXIT_UNDECIDED, "unknown": EXIT_UNDECIDED}
@@ -53,7 +52,7 @@ def command(a: str, b: str, margin: float | None, runs_dir: Path, as_json: bool)
     3 undecided, or nothing is known; 4 no such stack.
     """
     from assay.cli.stack_progress import reading
-    from assay.questions.diff_stacks import diff_stacks
+    from assay.stacks.diff import diff_stacks
 
     with reading() as progress:
         stack_differences = diff_stacks(a, b, margin=margin, runs=runs_dir, progress=progress)

@@ -15,7 +15,7 @@ from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.questions.explore_stacks import ExplorationResult, ExploredStack
+    from assay.stacks.explore import ExplorationResult, ExploredStack
 
 _MOST_REASONS = 4
 
@@ -70,7 +70,7 @@ def command(
     4 SPEC can't be used; 6 another process works on this exploration; 130 stopped; run again to resume.
     """
     from assay.cli.progress import teller
-    from assay.questions.explore_stacks import explore
+    from assay.stacks.explore import explore
 
     result = explore(
         spec,

@@ -31,7 +31,7 @@ def command(output: Path, runs_dir: Path, as_json: bool) -> None:
     Example:
       assay stack export -o observations.json
     """
-    from assay.questions.stack_sharing import export_stacks
+    from assay.stacks.sharing import export_stacks
 
     exported = export_stacks(output, runs=runs_dir)
     if as_json:

@@ -30,7 +30,7 @@ def command(bundle: Path, runs_dir: Path, as_json: bool) -> None:
     \b
     Exit codes: 0 imported; 1 imported, with conflicts; 4 not a bundle, changed, or of an unknown key.
     """
-    from assay.questions.stack_sharing import import_stacks
+    from assay.stacks.sharing import import_stacks
 
     imported = import_stacks(bundle, runs=runs_dir)
     conflicts = [

@@ -13,8 +13,7 @@ from assay.cli import options
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.questions.stack_indicators import IndicatorListing
-    from assay.stacks.predictions import IndicatorPrediction
+    from assay.stacks.indicators import IndicatorListing, IndicatorPrediction
 
 
 @click.command()
@@ -37,7 +36,7 @@ def command(workload: str | None, runs_dir: Path, as_json: bool) -> None:
       assay stack indicators --workload resnet50 --json
     """
     from assay.cli.stack_progress import reading
-    from assay.questions.stack_indicators import stack_indicators
+    from assay.stacks.indicators import stack_indicators
 
     with reading() as progress:
         listing = stack_indicators(workload=workload, runs=runs_dir, progress=progress)
@@ -95,7 +94,7 @@ def prediction_lines(predictions: Sequence[IndicatorPrediction]) -> Iterator[str
 
 def correlation(prediction: IndicatorPrediction) -> str:
     """`rank correlation 0.81 (0.32 to 0.96) over 11 steps, 12 stacks: 90 % of pairs of steps …`."""
-    from assay.analyse.stacks.rank_agreement import agreement
+    from assay.stacks.effects import agreement
 
     c = prediction.correlation
     stacks = counted(prediction.stacks, "stack")

@@ -15,8 +15,8 @@ from assay.units import counted
 _KEY = 20  # characters of a party's key
 
 if TYPE_CHECKING:
-    from assay.questions.stack_knowledge import KnownStack
-    from assay.records import Observation
+    from assay.stacks.known import KnownStack
+    from assay.stacks.stack import Observation
 
 
 @click.command()
@@ -38,7 +38,7 @@ def command(package: str | None, workload: str | None, runs_dir: Path, as_json: 
       assay stack list --package 'torch>=2.8' --workload resnet50
     """
     from assay.cli.stack_progress import reading
-    from assay.questions.stack_knowledge import list_stacks
+    from assay.stacks.known import list_stacks
 
     with reading() as progress:
         stack_listing = list_stacks(package=package, workload=workload, runs=runs_dir, progress=progress)

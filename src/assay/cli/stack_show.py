@@ -14,8 +14,9 @@ from assay.units import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from assay.questions.stack_knowledge import KnownLevel, KnownStack
-    from assay.records import Doubt, Observation
+    from assay.records import Doubt
+    from assay.stacks.known import KnownLevel, KnownStack
+    from assay.stacks.stack import Observation
 
 
 @click.command()
@@ -34,7 +35,7 @@ def command(stack: str, everything: bool, runs_dir: Path, as_json: bool) -> None
       assay stack show quickstart:here --all
     """
     from assay.cli.stack_progress import reading
-    from assay.questions.stack_knowledge import show_stack
+    from assay.stacks.known import show_stack
 
     with reading() as progress:
         known_stack = show_stack(stack, runs=runs_dir, progress=progress)

@@ -26,7 +26,7 @@ def command(key: str | None, name: str, remove: bool, runs_dir: Path, as_json: b
       assay stack trust ed25519:… --name lab-b
       assay stack trust ed25519:… --remove
     """
-    from assay.questions.stack_sharing import trust_key
+    from assay.stacks.sharing import trust_key
 
     keys = trust_key(key, name=name, remove=remove, runs=runs_dir)
     if as_json:

@@ -57,7 +57,6 @@ from assay.records.plans import (
 )
 from assay.records.runs import Provenance, Reading, Result, Run, RunState, SecretPlace
 from assay.records.scalar import LATEST_TIME, Amount, Count, Positive, Scalar, Seconds, Share, Time
-from assay.records.stacks import FailureKind, HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.records.verdicts import (
     DEFAULT_MARGIN,
     Comparison,
@@ -95,12 +94,10 @@ __all__ = [
     "Estimate",
     "Expectation",
     "Extent",
-    "FailureKind",
     "Family",
     "FrameChoice",
     "GpuUse",
     "Handle",
-    "HardwareClass",
     "InferencePlace",
     "InferenceRun",
     "Job",
@@ -113,7 +110,6 @@ __all__ = [
     "Metric",
     "NodeCounts",
     "NodeProgram",
-    "Observation",
     "Output",
     "Plan",
     "Point",
@@ -140,9 +136,6 @@ __all__ = [
     "Shape",
     "Share",
     "SizeCurve",
-    "Stack",
-    "StackMetric",
-    "StackWorkload",
     "StagedData",
     "StatedValue",
     "StreamEnd",

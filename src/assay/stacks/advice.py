@@ -22,10 +22,9 @@ from packaging.utils import canonicalize_name
 
 from assay.analyse.comparison.families import corrected
 from assay.analyse.comparison.lost_time import MOST_LOST
-from assay.analyse.stacks.effects import Level, level
-from assay.analyse.stacks.linked import LinkedStacks
-from assay.records import DEFAULT_MARGIN, Comparison, HardwareClass, Observation, Stack
-from assay.stacks.predictions import (
+from assay.records import DEFAULT_MARGIN, Comparison
+from assay.stacks.effects import Level, LinkedStacks, level
+from assay.stacks.indicators import (
     INDICATORS,
     IndicatorPrediction,
     MetricSeries,
@@ -33,6 +32,7 @@ from assay.stacks.predictions import (
     series_of,
     software_of,
 )
+from assay.stacks.stack import HardwareClass, Observation, Stack
 from assay.workloads.every_run import PEAK_RSS
 
 Goal = Literal["performance", "stable", "latest", "testing", "security"]

@@ -18,7 +18,8 @@ from typing import Any, Final
 from assay.durable import append, make_directory, sync, write_atomic
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
-from assay.records import Observation, digest_of, to_json, to_plain
+from assay.records import digest_of, to_json, to_plain
+from assay.stacks.stack import Observation
 
 _FOLDER: Final = ".stacks"  # no suite has such a name
 

@@ -29,10 +29,10 @@ from assay.questions.run_logs import LONGEST_WORDS, read_log, run_logs, search_l
 from assay.questions.scale import scale
 from assay.questions.score import score
 from assay.questions.show import show
-from assay.questions.stack_knowledge import list_stacks, show_stack
 from assay.questions.sweep import judged_sweep_document
 from assay.questions.top import top
 from assay.report.contents.contents import Contents
+from assay.stacks.known import list_stacks, show_stack
 from assay.web.queries import Attempt, Group, Line, ListQuestion, Name, Names, Required, RequiredNames, some
 from assay.web.refusals import PROBLEMS
 from assay.web.site import Site

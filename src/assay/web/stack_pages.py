@@ -10,10 +10,10 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
 from assay.errors import InputError
-from assay.questions.stack_knowledge import KnownLevel, KnownStack, list_stacks, show_stack
 from assay.report import figures
 from assay.report.sentences.history import when
 from assay.rundir.session import Session, sessions_of
+from assay.stacks.known import KnownLevel, KnownStack, list_stacks, show_stack
 from assay.units import counted
 from assay.view.blocks import Table, TableBody, TableRow
 from assay.web.queries import FormField, Name, QuestionForm, some

@@ -1,0 +1,518 @@
+"""Differences between two software stacks, joined with what is known of each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.analyse.comparison.families import corrected
+from assay.analyse.statistics.intervals import t_quantile
+from assay.errors import InputError
+from assay.questions.evidence import runs_directory
+from assay.records import DEFAULT_MARGIN, Comparison, to_compact_json, to_plain
+from assay.stacks.effects import Pair, between_sessions, rivals, session_name, within_sessions
+from assay.stacks.known import digest_named, known, title
+from assay.stacks.stack import (
+    Change,
+    HardwareClass,
+    Observation,
+    Stack,
+    StackWorkload,
+    changes,
+    folded,
+    with_it,
+)
+from assay.units import margin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+
+    from assay.stacks.knowledge import Knowledge
+    from assay.stacks.stack import Change, HardwareClass, Observation, Stack
+
+
+@dataclass(frozen=True)
+class StackSide:
+    """One side of a difference.
+
+    partial   it is from a file, which says nothing of the system, the settings and the builds
+    hardware  the classes on which it was observed; of a file, the class of this machine
+    failures  of stacks with this software, oldest first
+    """
+
+    reference: str
+    stack: Stack
+    partial: bool
+    hardware: tuple[HardwareClass, ...]
+    failures: tuple[Observation, ...]
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return title(self.stack)
+
+    def matches(self, stack: Stack) -> bool:
+        """Whether an observed stack has this side's software, whatever kernel and driver it ran on."""
+        return has_software(stack, self.stack, partial=self.partial)
+
+
+@dataclass(frozen=True)
+class ChangeKnowledge:
+    """One change, what comes with it, and what is known of it."""
+
+    change: Change
+    brings: tuple[Change, ...]
+    effects: tuple[KnownEffect, ...]
+
+
+@dataclass(frozen=True)
+class StackDifferences:
+    """The result of `diff_stacks`.
+
+    together  what is known of all changes at once; empty if there is only one,
+               measured alone
+    changes   each change by itself
+    """
+
+    a: StackSide
+    b: StackSide
+    together: tuple[KnownEffect, ...]
+    changes: tuple[ChangeKnowledge, ...]
+
+    @property
+    def deciding(self) -> tuple[KnownEffect, ...]:
+        """What the answer rests on, on the hardware asked about: all changes together, else the only one."""
+        every = self.together or (self.changes[0].effects if len(self.changes) == 1 else ())
+        return tuple(effect for effect in every if effect.here and not effect.others)
+
+    @property
+    def verdict(self) -> str:
+        """`fails`, `slower`, `faster`, `equivalent`, `undecided`, or `unknown`: nothing was measured."""
+        here = {hardware.digest for hardware in (*self.a.hardware, *self.b.hardware)}
+        if any(failure.hardware.digest in here for failure in self.b.failures):
+            return "fails"
+        verdicts = {effect.comparison.verdict for effect in self.deciding}
+        for verdict in ("slower", "undecided", "faster", "equivalent"):
+            if verdict in verdicts:
+                return verdict
+        return "unknown"
+
+    def document(self) -> dict[str, Any]:
+        """Two stacks' differences, with what is known of each."""
+        from assay.stacks.known import hardware_document, observation_document, stack_document
+
+        return {
+            "schema": "assay.stack-diff/1",
+            "verdict": self.verdict,
+            **{
+                name: {
+                    "reference": side.reference,
+                    "title": side.title,
+                    "partial": side.partial,
+                    "stack": stack_document(side.stack),
+                    "hardware": [hardware_document(hardware_class) for hardware_class in side.hardware],
+                    "failures": [observation_document(failure) for failure in side.failures],
+                }
+                for name, side in (("a", self.a), ("b", self.b))
+            },
+            "together": [_effect_as_data(known) for known in self.together],
+            "changes": [
+                {
+                    **asdict(change.change),
+                    "brings": [asdict(other) for other in change.brings],
+                    "effects": [_effect_as_data(known) for known in change.effects],
+                }
+                for change in self.changes
+            ],
+        }
+
+
+def has_software(stack: Stack, software: Stack, *, partial: bool) -> bool:
+    """Whether a stack has the software of another; if that is `partial`, whatever it does not mention."""
+    if partial:
+        return all(stack.packages.get(name) == version for name, version in software.packages.items())
+    names = ("python.version", "python.torch_cuda")
+    return (
+        stack.packages == software.packages
+        and stack.settings == software.settings
+        and all(stack.system.get(name) == software.system.get(name) for name in names)
+    )
+
+
+def diff_stacks(
+    a: str | PathLike[str],
+    b: str | PathLike[str],
+    *,
+    margin: str | float | None = None,
+    runs: str | PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> StackDifferences:
+    """The differences between two stacks and what is known of each, like `assay stack diff A B`.
+
+    a, b    each the beginning of a digest, a reference to runs, or a requirement file with exact versions
+    margin  share that counts as equal, `"2%"` or 0.02; None means 2 %
+
+    Raises InputError if a name matches nothing, or a file is not one of exact versions.
+    """
+    from assay.stacks.stack import changes, folded, with_it
+
+    width = DEFAULT_MARGIN if margin is None else margin_of(margin)
+    directory = runs_directory(runs)
+    knowledge = known(directory, progress)
+    sides = _side(directory, knowledge, str(a)), _side(directory, knowledge, str(b))
+    every = _changes_in_question(changes(sides[0].stack, sides[1].stack), *sides)
+    main = folded(every)
+    here = frozenset(hardware_class.digest for side in sides for hardware_class in side.hardware)
+    names = sides[0].reference, sides[1].reference
+    matching = (sides[0].matches, sides[1].matches)
+    each = [effects_of_change(knowledge.observations, change, width, here) for change in main]
+    together: tuple[KnownEffect, ...] = ()
+    if len(main) > 1 or (main and not each[0]):
+        together = effects_together(knowledge.observations, matching, every, names, width, here)
+    claims = iter(claimed_together([*together, *(effect for effects in each for effect in effects)]))
+    together = tuple(next(claims) for _ in together)
+    known_changes = tuple(
+        ChangeKnowledge(change, with_it(change, every), tuple(next(claims) for _ in effects))
+        for change, effects in zip(main, each, strict=True)
+    )
+    return StackDifferences(*sides, together, known_changes)
+
+
+def _changes_in_question(every: tuple[Change, ...], a: StackSide, b: StackSide) -> tuple[Change, ...]:
+    """The changes that both sides can know of: a file only names packages."""
+    if not (a.partial or b.partial):
+        return every
+    return tuple(change for change in every if change.kind == "package")
+
+
+def _side(runs_dir: Path, knowledge: Knowledge, reference: str) -> StackSide:
+    from assay.stacks.uv import is_requirement_file, pinned_packages
+
+    path = Path(reference)
+    if is_requirement_file(path):
+        from assay.stacks.known import hardware_here
+        from assay.stacks.stack import Stack
+
+        stack = Stack({}, pinned_packages(path))
+        hardware: tuple[HardwareClass, ...] = (hardware_here(),)
+        partial = True
+    elif path.suffix in (".txt", ".toml") and not path.exists():
+        raise InputError(f"{reference}: no such file")
+    else:
+        digest = digest_named(runs_dir, knowledge, reference)
+        observed = [
+            observation for observation in knowledge.observations if observation.stack.digest == digest
+        ]
+        stack, partial = observed[0].stack, False
+        hardware = tuple(
+            {observation.hardware.digest: observation.hardware for observation in observed}.values()
+        )
+    failures = tuple(
+        observation
+        for observation in knowledge.observations
+        if observation.failure is not None and has_software(observation.stack, stack, partial=partial)
+    )
+    return StackSide(reference, stack, partial, hardware, failures)
+
+
+def _effect_as_data(known: KnownEffect) -> dict[str, Any]:
+    """What is known of a change on one hardware class."""
+    from assay.stacks.known import hardware_document
+
+    return {
+        "comparison": to_plain(known.comparison),
+        "others": [asdict(other) for other in known.others],
+        "hardware": hardware_document(known.hardware),
+        "workload": to_plain(known.workload),
+        "oldest_at": known.oldest,
+        "newest_at": known.newest,
+        "here": known.here,
+        "origins": sorted(known.origins),
+        "chosen_among": known.rivals,
+        "set_aside": known.set_aside,
+    }
+
+
+_MOST_SETS = 2  # of changes that are shown for one change on one hardware class
+Matches = Callable[[Stack], bool]
+Where = tuple[str, str, str]  # hardware, workload, metric: what is comparable
+
+
+@dataclass(frozen=True)
+class KnownEffect:
+    """What changing a stack did to one metric on one hardware class.
+
+    comparison  of the stacks with the changes and those without
+    others      what else changed between them: the effect is of all of it together
+    oldest, newest  when it was observed, seconds since the epoch
+    here        the hardware is of the class that was asked about
+    origins     keys of the parties that observed it; "" is this runs directory
+    rivals      comparisons that its sessions allow, this one included: it may have been chosen among them
+    set_aside   sessions that measured more stacks, next to enough that measured fewer
+    """
+
+    comparison: Comparison
+    others: tuple[Change, ...]
+    hardware: HardwareClass
+    workload: StackWorkload
+    oldest: float
+    newest: float
+    here: bool
+    origins: frozenset[str]
+    rivals: int
+    set_aside: int
+
+
+def effects_of_change(
+    observed: Sequence[Observation], change: Change, margin: float, here: frozenset[str]
+) -> tuple[KnownEffect, ...]:
+    """What is known of one change: on each hardware class and workload, the least confounded evidence.
+
+    here  digests of the hardware classes in question; their effects come first
+    """
+    sets: dict[tuple[Where, frozenset[Change]], list[Pair]] = {}
+    places = list(_by_place(observed))
+    for where, of_session in places:
+        for a in of_session:
+            if not _may_have(a.stack, change, change.a):
+                continue
+            for b in of_session:
+                if not _may_have(b.stack, change, change.b) or not _one_program((a, b)):
+                    continue
+                delta = frozenset(changes(a.stack, b.stack))
+                if change in delta:
+                    sets.setdefault((where, delta), []).append((a, b))
+    measured = _measured(places)
+    names = _describe_change(change, change.a), _describe_change(change, change.b)
+    effects = [
+        _effect(pairs, measured[where], _other_changes(delta, change), names, margin, here)
+        for (where, delta), pairs in sets.items()
+    ]
+    return _least_confounded(effects)
+
+
+def effects_together(
+    observed: Sequence[Observation],
+    sides: tuple[Matches, Matches],
+    subject: Iterable[Change],
+    names: tuple[str, str],
+    margin: float,
+    here: frozenset[str],
+) -> tuple[KnownEffect, ...]:
+    """What is known of all changes together: of stacks that match A compared with those that match B.
+
+    subject  the changes that the question is about: what else differs is reported
+
+    Stacks that were never measured in one session are compared by the means of their sessions.
+    """
+    pairs: dict[Where, list[Pair]] = {}
+    alone: dict[Where, tuple[list[Observation], list[Observation]]] = {}
+    places = list(_by_place(observed))
+    measured = _measured(places)
+    for where, of_session in places:
+        a, b = (
+            [observation for observation in of_session if matches(observation.stack)] for matches in sides
+        )
+        comparable = [
+            (x, y) for x in a for y in b if x.stack.digest != y.stack.digest and _one_program((x, y))
+        ]
+        pairs.setdefault(where, []).extend(comparable)
+        apart = alone.setdefault(where, ([], []))
+        apart[0].extend(a)
+        apart[1].extend(b)
+    known = []
+    for where, place_pairs in pairs.items():
+        if place_pairs:
+            known.append(
+                _effect(
+                    place_pairs, measured[where], _changes_besides(place_pairs, subject), names, margin, here
+                )
+            )
+        elif all(alone[where]) and _one_program(itertools.chain(*alone[where])):
+            known.append(
+                _effect_between_sessions(alone[where], measured[where], names, margin, here, subject)
+            )
+    return tuple(sorted(known, key=lambda effect: not effect.here))
+
+
+def claimed_together(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
+    """The effects, with verdicts that may be claimed jointly for all those on the hardware asked about.
+
+    They are a choice among what their sessions allow, at each place where something was measured.
+    """
+    claims = [effect for effect in effects if effect.here]
+    rivals_at: dict[Where, list[int]] = {}
+    for effect in claims:
+        rivals_at.setdefault(_place(effect), []).append(effect.rivals)
+    out_of = sum(max(len(counts), *counts) for counts in rivals_at.values())
+    comparisons = iter(corrected([effect.comparison for effect in claims], out_of))
+    return tuple(
+        replace(effect, comparison=next(comparisons)) if effect.here else effect for effect in effects
+    )
+
+
+def _by_place(observed: Iterable[Observation]) -> Iterator[tuple[Where, list[Observation]]]:
+    """The primary figures of each session at each place."""
+    by_session: dict[tuple[Where, str, str], list[Observation]] = {}
+    texts: dict[int, str] = {}
+    for observation in observed:
+        if (
+            observation.primary
+            and observation.metric is not None
+            and observation.workload is not None
+            and _positive(observation)
+        ):
+            metric = texts.setdefault(id(observation.metric), to_compact_json(observation.metric))
+            where = (observation.hardware.digest, observation.workload.question, metric)
+            by_session.setdefault((where, observation.origin, observation.session), []).append(observation)
+    yield from ((where, observations) for (where, _, _), observations in by_session.items())
+
+
+def _measured(
+    places: Iterable[tuple[Where, Sequence[Observation]]],
+) -> dict[Where, dict[str, frozenset[str]]]:
+    """At each place: session → digests of the stacks that it measured."""
+    measured: dict[Where, dict[str, frozenset[str]]] = {}
+    for where, observations in places:
+        measured.setdefault(where, {})[session_name(observations[0])] = frozenset(
+            observation.stack.digest for observation in observations
+        )
+    return measured
+
+
+def _positive(observation: Observation) -> bool:
+    return bool(observation.values) and min(value for _, value in observation.values) > 0
+
+
+def _may_have(stack: Stack, change: Change, value: object) -> bool:
+    """Whether a stack may be on this side of a change; a quick look before everything is compared."""
+    parts: Mapping[str, Mapping[str, object]] = {
+        "package": stack.packages,
+        "build": stack.builds,
+        "system": stack.system,
+        "setting": stack.settings,
+    }
+    return parts[change.kind].get(change.name) == value
+
+
+def _other_changes(delta: frozenset[Change], change: Change) -> tuple[Change, ...]:
+    brought = set(with_it(change, delta))
+    return tuple(sorted(folded(delta - brought - {change}), key=lambda other: (other.kind, other.name)))
+
+
+def _changes_besides(pairs: Sequence[Pair], subject: Iterable[Change]) -> tuple[Change, ...]:
+    """What differs in every case besides the changes that were asked about."""
+    known = set(subject)
+    each = [set(changes(a.stack, b.stack)) - known for a, b in pairs]
+    brought = {other for change in known for delta in each for other in with_it(change, delta)}
+    return tuple(sorted(set.union(*each) - brought, key=lambda other: (other.kind, other.name)))
+
+
+def _effect(
+    pairs: Sequence[Pair],
+    measured: Mapping[str, frozenset[str]],
+    others: tuple[Change, ...],
+    names: tuple[str, str],
+    margin: float,
+    here: frozenset[str],
+) -> KnownEffect:
+    allowed = {session_name(a): len(measured[session_name(a)]) - 1 for a, _ in pairs}
+    most = _least_chosen(list(allowed.values()))
+    deciding = [pair for pair in pairs if allowed[session_name(pair[0])] <= most]
+    observed = [observation for pair in deciding for observation in pair]
+    aside = sum(count > most for count in allowed.values())
+    return _known(within_sessions(deciding, names, margin), observed, others, here, most, aside)
+
+
+def _least_chosen(allowed: Sequence[int]) -> int:
+    """How many comparisons a session may allow, at most, to count.
+
+    allowed  comparisons that each session allows
+
+    A pair that was picked in an exploration and confirmed by sessions of its own does not have to pay for
+    the picking in these. The choice is the one with the narrowest interval if all sessions differ alike: it
+    depends on what was measured, never on the figures.
+    """
+
+    def width(most: int) -> float:
+        n = sum(count <= most for count in allowed)
+        return t_quantile(1 - 0.025 / most, n - 1) / math.sqrt(n) if n > 1 else math.inf
+
+    return min(sorted(set(allowed), reverse=True), key=width)
+
+
+def _effect_between_sessions(
+    sides: tuple[Sequence[Observation], Sequence[Observation]],
+    measured: Mapping[str, frozenset[str]],
+    names: tuple[str, str],
+    margin: float,
+    here: frozenset[str],
+    subject: Iterable[Change],
+) -> KnownEffect:
+    a, b = sides
+    others = _changes_besides([(x, y) for x in a for y in b], subject)
+    sessions = {session_name(observation) for observation in (*a, *b)}
+    chosen = rivals((measured[name] for name in sessions), a[0].stack.digest, b[0].stack.digest)
+    return _known(between_sessions(a, b, names, margin), [*a, *b], others, here, chosen)
+
+
+def _one_program(observed: Iterable[Observation]) -> bool:
+    """Whether figures come from the same program, and so can be compared."""
+    return (
+        len({observation.workload.digest for observation in observed if observation.workload is not None})
+        == 1
+    )
+
+
+def _known(
+    comparison: Comparison,
+    observed: Sequence[Observation],
+    others: tuple[Change, ...],
+    here: frozenset[str],
+    rivals: int,
+    set_aside: int = 0,
+) -> KnownEffect:
+    first = observed[0]
+    if first.workload is None:
+        raise ValueError("a failure has no effect")
+    return KnownEffect(
+        comparison=comparison,
+        others=others,
+        hardware=first.hardware,
+        workload=first.workload,
+        oldest=min(observation.at for observation in observed),
+        newest=max(observation.at for observation in observed),
+        here=first.hardware.digest in here,
+        origins=frozenset(observation.origin for observation in observed),
+        rivals=rivals,
+        set_aside=set_aside,
+    )
+
+
+def _place(effect: KnownEffect) -> Where:
+    point = effect.comparison.point
+    return effect.hardware.digest, effect.workload.question, f"{point.metric} {sorted(point.labels.items())}"
+
+
+def _describe_change(change: Change, value: object) -> str:
+    """The name of one side of a change: `torch 2.8.0`."""
+    name = change.name.removeprefix("env.")
+    return f"without {name}" if value is None else f"{name} {value}"
+
+
+def _least_confounded(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
+    """Per hardware class, workload and metric: the effects with the fewest other changes."""
+    by_place: dict[Where, list[KnownEffect]] = {}
+    for effect in effects:
+        by_place.setdefault(_place(effect), []).append(effect)
+    kept: list[KnownEffect] = []
+    for at_place in by_place.values():
+        fewest = min(len(effect.others) for effect in at_place)
+        best = [effect for effect in at_place if len(effect.others) == fewest]
+        kept += sorted(best, key=lambda effect: -min(effect.comparison.sessions))[:_MOST_SETS]
+    return tuple(sorted(kept, key=lambda effect: (not effect.here, len(effect.others))))

@@ -1,1 +1,0 @@
-"""Explorations: which stacks to build, how to build them, and what their measurements say so far."""

@@ -1,0 +1,354 @@
+"""How well performance indicators predict the workloads that they stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+from packaging.version import InvalidVersion, Version
+
+from assay.questions.evidence import runs_directory
+from assay.records import Estimate, to_compact_json
+from assay.stacks.effects import FEWEST, rank_correlation, session_fits
+from assay.stacks.known import known
+from assay.stacks.stack import COME_WITH, HardwareClass, Observation, Stack, StackMetric, StackWorkload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+
+
+@dataclass(frozen=True)
+class IndicatorListing:
+    """The result of `stack_indicators`.
+
+    predictions  of each workload on each hardware class, the best indicator first
+    indicators   titles of those that were measured, whether or not with a workload
+    """
+
+    predictions: tuple[IndicatorPrediction, ...]
+    indicators: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Each indicator with each workload."""
+        return {
+            "schema": "assay.stack-indicators/1",
+            "predictions": [
+                prediction_document(indicator_prediction) for indicator_prediction in self.predictions
+            ],
+            "indicators": list(self.indicators),
+        }
+
+
+def stack_indicators(
+    *,
+    workload: str | None = None,
+    runs: str | PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> IndicatorListing:
+    """How well each indicator orders stacks like each workload, like `assay stack indicators`.
+
+    workload  only this one
+    runs      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+
+    Raises InputError if there are neither runs nor imported bundles.
+    """
+    observed = known(runs_directory(runs), progress).observations
+    shown = [
+        prediction
+        for prediction in predictions(observed)
+        if workload in (None, prediction.workload.workload.workload)
+    ]
+    series = [
+        metric_series
+        for metric_series in map(series_of, observed)
+        if metric_series and metric_series.workload.workload == INDICATORS
+    ]
+    return IndicatorListing(tuple(shown), tuple(sorted({metric_series.title for metric_series in series})))
+
+
+def prediction_document(indicator_prediction: IndicatorPrediction) -> dict[str, Any]:
+    """One indicator with one workload: Kendall's rank correlation, its interval, and whether it is used."""
+    from assay.stacks.known import hardware_document
+
+    return {
+        "hardware": hardware_document(indicator_prediction.workload.hardware),
+        "workload": _series_as_data(indicator_prediction.workload),
+        "indicator": _series_as_data(indicator_prediction.indicator),
+        "correlation": None
+        if indicator_prediction.correlation is None
+        else asdict(indicator_prediction.correlation),
+        "stacks": indicator_prediction.stacks,
+        "reliability": None
+        if indicator_prediction.reliability is None
+        else asdict(indicator_prediction.reliability),
+        "predicts": indicator_prediction.predicts,
+        "why_not": indicator_prediction.why_not,
+    }
+
+
+def _series_as_data(series: MetricSeries) -> dict[str, Any]:
+    from assay.records import to_plain
+
+    return {"title": series.title, "workload": to_plain(series.workload), "metric": to_plain(series.metric)}
+
+
+INDICATORS: Final = "indicators"
+"""The workload whose figures are indicators."""
+_CONFIDENCE: Final = 0.95  # of all indicators of a workload together
+
+
+@dataclass(frozen=True)
+class MetricSeries:
+    """One primary metric of one workload on one hardware class: what can be compared."""
+
+    hardware: HardwareClass
+    workload: StackWorkload
+    metric: StackMetric
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Equal for equal series; those of several versions of a program are one."""
+        return self.hardware.digest, self.workload.question, to_compact_json(self.metric)
+
+    @property
+    def title(self) -> str:
+        """`resnet50 1x1 throughput`; of an indicator, `torch conv2d fp32`."""
+        labels = self.metric.labels
+        if self.workload.workload == INDICATORS:
+            parts = (self.workload.parameters.get("framework"), labels.get("indicator"), labels.get("dtype"))
+            return " ".join(str(word) for word in parts if word not in (None, "none"))
+        shown = [f"{name}={value}" for name, value in sorted(labels.items())]
+        return " ".join([self.workload.workload, self.workload.shape, self.metric.name, *shown])
+
+
+@dataclass(frozen=True)
+class IndicatorPrediction:
+    """How well an indicator ranks steps from version to version like a workload does.
+
+    correlation  Kendall's over `n` steps; its interval holds jointly for all indicators of the workload
+    stacks       that both measured
+    reliability  Kendall's of the workload's steps in one half of its sessions with the other half: what its
+                 noise leaves to be predicted; None if too few steps are in both halves
+    """
+
+    indicator: MetricSeries
+    workload: MetricSeries
+    correlation: Estimate | None
+    stacks: int
+    reliability: Estimate | None
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the interval's lower bound is above 0: only then is the indicator used for advice."""
+        return self.correlation is not None and (self.correlation.low or 0.0) > 0
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not used, as text; "" if it is."""
+        c = self.correlation
+        if self.predicts:
+            return ""
+        if c is None:
+            return (
+                "too few of the stacks that both measured differ in nothing but the next version of a package"
+            )
+        if c.low is None:
+            return f"too few steps from version to version: {c.n}; an interval needs {FEWEST}"
+        return "it is not shown to rank steps as the workload does"
+
+
+def series_of(observation: Observation) -> MetricSeries | None:
+    """Where a figure belongs; None for a failure, a figure that does not lead, or one that is not above 0."""
+    if (
+        observation.metric is None
+        or observation.workload is None
+        or not observation.primary
+        or not observation.values
+    ):
+        return None
+    if min(value for _, value in observation.values) <= 0:
+        return None
+    return MetricSeries(observation.hardware, observation.workload, observation.metric)
+
+
+def predictions(observed: Iterable[Observation]) -> tuple[IndicatorPrediction, ...]:
+    """Each indicator with each workload that was measured on the same hardware, the best of each first."""
+    figures: dict[tuple[str, str, str], list[Observation]] = {}
+    named: dict[tuple[str, str, str], MetricSeries] = {}
+    for observation in observed:
+        series = series_of(observation)
+        if series is not None:
+            named.setdefault(series.key, series)
+            figures.setdefault(series.key, []).append(observation)
+    indicators = [key for key, series in named.items() if series.workload.workload == INDICATORS]
+    predicted = []
+    for key in named.keys() - set(indicators):
+        predictors = [
+            indicator
+            for indicator in indicators
+            if indicator[0] == key[0] and _common(figures[indicator], figures[key])
+        ]
+        confidence = 1 - (1 - _CONFIDENCE) / max(1, len(predictors))
+        reliability = _reliability(figures[key]) if predictors else None
+        ranked = []
+        for name in predictors:
+            placed = _placed(figures[name], figures[key])
+            correlation = rank_correlation(_steps(placed), confidence)
+            ranked.append(IndicatorPrediction(named[name], named[key], correlation, len(placed), reliability))
+        predicted += sorted(ranked, key=_strength, reverse=True)
+    return tuple(
+        sorted(
+            predicted, key=lambda prediction: (str(prediction.workload.hardware), prediction.workload.title)
+        )
+    )
+
+
+def _strength(prediction: IndicatorPrediction) -> tuple[float, float]:
+    c = prediction.correlation
+    return (-2.0, -2.0) if c is None else (-2.0 if c.low is None else c.low, c.value)
+
+
+def _common(a: Iterable[Observation], b: Iterable[Observation]) -> set[str]:
+    return {software_of(observation.stack) for observation in a} & {
+        software_of(observation.stack) for observation in b
+    }
+
+
+def _reliability(observed: Sequence[Observation]) -> Estimate | None:
+    """How the steps in every second session rank like those in the others."""
+    place = {
+        name: index
+        for index, name in enumerate(
+            sorted({(observation.origin, observation.session) for observation in observed})
+        )
+    }
+    halves = [
+        [
+            observation
+            for observation in observed
+            if place[observation.origin, observation.session] % 2 == side
+        ]
+        for side in (0, 1)
+    ]
+    return rank_correlation(_steps(_placed(*halves)))
+
+
+def _placed(a: Sequence[Observation], b: Sequence[Observation]) -> list[_PlacedStack]:
+    """The stacks that both measured."""
+    stacks = {software_of(observation.stack): observation.stack for observation in (*a, *b)}
+    predicted, measured = _levels(a), _levels(b)
+    return [
+        _PlacedStack(
+            stacks[name], (predicted[name][0], measured[name][0]), predicted[name][1], measured[name][1]
+        )
+        for name in stacks
+        if name in predicted and name in measured
+    ]
+
+
+def software_of(stack: Stack) -> str:
+    """Equal for stacks that differ only in the kernel, driver or microcode, which nobody can choose."""
+    return str((sorted(stack.packages.items()), _setting(stack)))
+
+
+def _setting(stack: Stack) -> Hashable:
+    return stack.system.get("python.version"), tuple(sorted(stack.settings.items()))
+
+
+def _levels(observed: Sequence[Observation]) -> dict[str, tuple[int, float]]:
+    """Stack → its set of linked stacks, and how good its figures are, as a logarithm."""
+    logs: dict[tuple[Hashable, Hashable], list[float]] = {}
+    for observation in observed:
+        better = -1 if observation.metric is not None and observation.metric.better == "lower" else 1
+        cell = logs.setdefault(
+            (software_of(observation.stack), (observation.origin, observation.session)), []
+        )
+        cell += [better * math.log(value) for _, value in observation.values]
+    fits = session_fits([(*cell, fmean(values)) for cell, values in logs.items()])
+    return {
+        str(stack): (index, level) for index, fit in enumerate(fits) for stack, level in fit.levels.items()
+    }
+
+
+@dataclass(frozen=True)
+class _PlacedStack:
+    """A stack with both of its figures, as logarithms; figures of different sets can't be compared."""
+
+    stack: Stack
+    sets: tuple[int, int]
+    predicted: float
+    measured: float
+
+
+def _steps(placed: Sequence[_PlacedStack]) -> list[tuple[float, float]]:
+    """What each next version of a package does to both figures, the mean over all stacks that show it."""
+    stacks = [placed_stack.stack for placed_stack in placed]
+    names = _own_packages(stacks)
+    steps: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for name in names:
+        order = {version: rank for rank, version in enumerate(_in_order(stacks, name))}
+        others = [other for other in names if other != name]
+        alike: dict[Hashable, dict[int, _PlacedStack]] = {}
+        for placed_stack in placed:
+            if (version := placed_stack.stack.packages.get(name)) in order:
+                rest = (
+                    placed_stack.sets,
+                    _setting(placed_stack.stack),
+                    *(placed_stack.stack.packages.get(other) for other in others),
+                )
+                alike.setdefault(rest, {})[order[version]] = placed_stack
+        for by_rank in alike.values():
+            for rank in by_rank.keys() & {place - 1 for place in by_rank}:
+                step = (
+                    by_rank[rank + 1].predicted - by_rank[rank].predicted,
+                    by_rank[rank + 1].measured - by_rank[rank].measured,
+                )
+                steps.setdefault((name, rank), []).append(step)
+    return [(fmean(x for x, _ in pairs), fmean(y for _, y in pairs)) for pairs in steps.values()]
+
+
+def _in_order(stacks: Sequence[Stack], name: str) -> list[str]:
+    """The versions of a package, the oldest first; without those that have no place in the order."""
+    versions: dict[str, Version] = {}
+    for text in sorted({stack.packages[name] for stack in stacks if name in stack.packages}):
+        with suppress(InvalidVersion):
+            versions[text] = Version(text)
+    return sorted(versions, key=versions.__getitem__)
+
+
+def _own_packages(stacks: Sequence[Stack]) -> list[str]:
+    """Packages that differ by themselves.
+
+    Libraries that a wheel requires at exact versions are part of it, and so is a package whose version always
+    follows from another's.
+    """
+    brought = tuple(prefix for prefixes in COME_WITH.values() for prefix in prefixes)
+    bringing = {name for name in COME_WITH for stack in stacks if name in stack.packages}
+    names = sorted({name for stack in stacks for name in stack.packages})
+    varied = [
+        name
+        for name in names
+        if not (bringing and name.startswith(brought))
+        and len({stack.packages.get(name) for stack in stacks}) > 1
+    ]
+    return [name for index, name in enumerate(varied) if not _is_known_from_another(stacks, varied, index)]
+
+
+def _is_known_from_another(stacks: Sequence[Stack], names: Sequence[str], index: int) -> bool:
+    """Whether another one's version determines this one's; of two that determine each other, one stays."""
+    return any(
+        _follows(stacks, names[index], other) and (place < index or not _follows(stacks, other, names[index]))
+        for place, other in enumerate(names)
+        if place != index
+    )
+
+
+def _follows(stacks: Sequence[Stack], name: str, other: str) -> bool:
+    """Whether a package's version is known from the other's."""
+    both = {(stack.packages.get(other), stack.packages.get(name)) for stack in stacks}
+    return len(both) == len({version for version, _ in both})
