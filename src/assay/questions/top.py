@@ -87,7 +87,8 @@ class Running(Answer):
     def view(self) -> Iterator[Block]:
         """Each trial with tables of its nodes, GPUs and ranks."""
         for run in self.live.running:
-            yield from _trial(run)
+            yield Heading(run.run.trial.id)
+            yield from trial(run)
         if not self.live.running:
             yield Paragraph(f"Nothing is running in {self.runs_dir}.")
         yield from (Paragraph(f"! {problem}", "undecided") for problem in self.live.problems[:MOST_ROWS])
@@ -97,11 +98,11 @@ class Running(Answer):
         return self.live.document()
 
 
-def _trial(live: LiveRun) -> Iterator[Block]:
+def trial(live: LiveRun) -> Iterator[Block]:
+    """How far a trial is, with tables of its nodes, GPUs and ranks."""
     figures = {name: value for rank in reversed(live.ranks) for name, value in rank.figures.items()}
     figure_texts = "".join(f"  {name} {significant(value, 4)}" for name, value in figures.items())
     left = f", {live.left}" if live.left else ""
-    yield Heading(live.run.trial.id)
     yield Paragraph(
         f"{live.session}  {live.run.trial.system}  {live.done} of {live.trials} done, "
         f"running for {human_seconds(live.running_s)}{left}{figure_texts}"

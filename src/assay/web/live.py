@@ -11,8 +11,8 @@ from litestar.concurrency import sync_to_thread
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from assay.errors import AssayError, BusyError
-from assay.questions.top import top
-from assay.units import human, human_seconds, significant
+from assay.questions.top import top, trial
+from assay.view import html
 from assay.web.access import MAY_READ_ON
 from assay.web.guard import MOST_STREAMS
 from assay.web.queries import Name, some
@@ -60,49 +60,9 @@ def followed(site: Site, session: str) -> dict[str, Any]:
     }
 
 
-def shown(lives: Sequence[LiveRun]) -> list[dict[str, Any]]:
-    """Each running trial as texts: progress, figures, and what is off."""
-    return [
-        {
-            "id": live.run.id,
-            "trial": live.run.trial.id,
-            "session": live.session,
-            "system": live.run.trial.system,
-            "done": live.done,
-            "trials": live.trials,
-            "running": human_seconds(live.running_s),
-            "left": live.left,
-            "stopped": live.stopped,
-            "figures": {
-                name: significant(value, 4)
-                for rank in reversed(live.ranks)
-                for name, value in rank.figures.items()
-            },
-            "nodes": [
-                {
-                    "node": node.node,
-                    "off": node.off,
-                    "cores": _number(node.speeds.get("job_cpu_seconds")),
-                    "memory": _bytes(node.values.get("job_memory_bytes")),
-                    "gpus": [
-                        (gpu.index, _number(gpu.values.get("utilization_percent"), "%"), gpu.off)
-                        for gpu in node.gpus
-                    ],
-                }
-                for node in live.nodes
-            ],
-            "off": [f"rank {rank.rank}: {rank.off}" for rank in live.ranks if rank.off],
-        }
-        for live in lives
-    ]
-
-
-def _number(value: float | None, unit: str = "") -> str:
-    return "" if value is None else f"{significant(value, 3)} {unit}".rstrip()
-
-
-def _bytes(value: float | None) -> str:
-    return "" if value is None else human(value, "B")
+def shown(lives: Sequence[LiveRun]) -> list[tuple[LiveRun, str]]:
+    """Each running trial, and the same as `assay top` shows it."""
+    return [(live, html.fragment(trial(live))) for live in lives]
 
 
 class Watchers:
