@@ -12,12 +12,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from assay import api
 from assay.errors import InputError
 from assay.monitor.live import LiveRun
+from assay.view.blocks import Paragraph
+from assay.web import live as live_page
 
 PROGRAM = """
 import json, os, sys, time
@@ -164,3 +167,10 @@ def test_the_screen_of_a_terminal_is_drawn_in_place_and_given_back(running: Path
     assert "rank" in screen
     assert "\N{MIDDLE DOT}" not in text
     assert "interrupted" in after
+
+
+def test_the_page_hides_secrets_and_markup_of_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_page, "trial", lambda _live: [Paragraph("<b>password=hunter2hunter2</b>")])
+    [(_, shown)] = live_page.shown([cast(Any, None)])
+    assert "hunter2hunter2" not in shown
+    assert "<b>" not in shown

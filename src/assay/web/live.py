@@ -10,6 +10,7 @@ from litestar import Response, get
 from litestar.concurrency import sync_to_thread
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
+from assay import redact
 from assay.errors import AssayError, BusyError
 from assay.questions.top import top, trial
 from assay.view import html
@@ -62,7 +63,7 @@ def followed(site: Site, session: str) -> dict[str, Any]:
 
 def shown(lives: Sequence[LiveRun]) -> list[tuple[LiveRun, str]]:
     """Each running trial, and the same as `assay top` shows it."""
-    return [(live, html.fragment(trial(live))) for live in lives]
+    return [(live, redact.text(html.fragment(trial(live)))) for live in lives]
 
 
 class Watchers:
