@@ -161,8 +161,7 @@ def test_credentials_that_are_expired_at_the_start_stop_the_run_and_burn_nothing
         _, told = later.communicate(timeout=PATIENCE_S)
     assert later.returncode == 0, told
     assert [run.state for run in attempts(tmp_path)].count(RunState.FINISHED) == 2
-    # the mark of the token that was given up stays, so that no job of it ever starts
-    assert [left.partition(" ")[0] for left in ours(namespace)] == ["ConfigMap"]
+    assert ours(namespace) == []
 
 
 def test_an_image_that_is_not_there_stops_its_system_once_and_the_same_command_resumes(

@@ -61,23 +61,29 @@ def end_job(cluster: Cluster, kind: JobKind, token: str, *, pods: int, grace_s: 
     Raises LaunchError if something still runs long after the grace time.
     """
     resource, name = Resource(kind.job_ref.api_version, kind.job_ref.plural), name_of(token)
-    changed = threading.Event()
-    with watch_of(cluster).follow(token, changed.set) as watched:
+    changed, watch = threading.Event(), watch_of(cluster)
+
+    def listed() -> list[Object]:
+        return cluster.list(PODS, labels=kind.pods(token)).items
+
+    with watch.follow(token, changed.set) as watched:
         _wait_until_taken_up(cluster, kind, token, lambda: len(watched.seen) >= pods)
         cluster.delete(resource, name, wait=kind.heeds_deletion)
         give_up, tries = time.monotonic() + grace_s + END_SLACK_S, 0
         while True:
             changed.clear()
-            running = _running(cluster, watched.left())
-            if not running and _starts_nothing(kind, cluster.find(resource, name), watched.left()):
-                running = _running(cluster, cluster.list(PODS, labels=kind.pods(token)).items)  # to be sure
+            left = watched.left() if watch.refused is None else listed()
+            running = _running(cluster, left)
+            if not running and _starts_nothing(kind, cluster.find(resource, name), left):
+                running = _running(cluster, listed())  # to be sure
                 if not running:
                     return
             if time.monotonic() > give_up:
                 still = ", ".join(map(call, running)) or f"its object {name}"
+                names = " ".join(["pods", *(pod["metadata"]["name"] for pod in running)])
                 raise LaunchError(
-                    f"job {token} can't be ended: {still} still exists; "
-                    f"check it: kubectl -n {cluster.namespace} get pods -l {kind.pods(token)}"
+                    f"job {token} can't be ended: {still} still exists; check it: "
+                    f"kubectl -n {cluster.namespace} get {names if running else f'{resource.plural} {name}'}"
                 )
             changed.wait(PAUSES_S[min(tries, len(PAUSES_S) - 1)])
             tries += 1
