@@ -113,6 +113,22 @@ def test_an_address_has_the_same_names_but_nothing_of_this_machine() -> None:
 
 
 @question
+class Needy(Question):
+    """Ask about a thing that must be named."""
+
+    name: str = option("Which.")
+
+    def answer(self) -> Told:
+        return Told({"name": self.name})
+
+
+def test_an_option_without_default_must_be_given() -> None:
+    assert CliRunner().invoke(command_of(Needy), []).exit_code == 2
+    done = CliRunner().invoke(command_of(Needy), ["--name", "x", "--json"])
+    assert json.loads(done.output)["name"] == "x"
+
+
+@question
 class Many(Question):
     """Ask about many things."""
 

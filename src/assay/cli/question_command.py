@@ -94,11 +94,12 @@ def _parameter(field: Field, hint: Any) -> click.Parameter:
     if hint is bool:
         return click.Option(spelled, is_flag=True, default=field.default, help=field.metadata["help"])
     reads = reads_of(hint)
+    default: dict[str, Any] = {} if required or is_many else {"default": field.default}
     return click.Option(
         spelled,
         type=_type(field, kinds),
         required=required,
-        default=None if required or is_many else field.default,
+        **default,
         multiple=is_many,
         metavar=reads.metavar if reads else field.metadata["metavar"],
         callback=_reading(reads.read) if reads else None,
