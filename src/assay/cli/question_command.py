@@ -87,14 +87,14 @@ def _progress(question: type[Question]) -> Iterator[dict[str, Callable[..., None
 def _parameter(field: Field, hint: Any) -> click.Parameter:
     kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
     is_many, required = any(get_origin(kind) is tuple for kind in kinds), field.default is dataclasses.MISSING
+    default: dict[str, Any] = {} if required or is_many else {"default": field.default}
     if field.metadata.get("argument"):
-        many = -1 if is_many else 1
-        return click.Argument([field.name], required=required, nargs=many, metavar=field.metadata["metavar"])
+        many, metavar = -1 if is_many else 1, field.metadata["metavar"]
+        return click.Argument([field.name], required=required, nargs=many, metavar=metavar, **default)
     spelled = [*(field.metadata["names"] or (f"--{field.name.replace('_', '-')}",)), field.name]
     if hint is bool:
         return click.Option(spelled, is_flag=True, default=field.default, help=field.metadata["help"])
     reads = reads_of(hint)
-    default: dict[str, Any] = {} if required or is_many else {"default": field.default}
     return click.Option(
         spelled,
         type=_type(field, kinds),
