@@ -15,6 +15,7 @@ from pathlib import Path
 from assay import store
 from assay.analyse import doubts
 from assay.analyse.doubts.result_sets import doubts_of_set
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import group
 from assay.analyse.points.ratio import one_side
 from assay.read import metrics
@@ -27,9 +28,7 @@ def raised(results: list[Result]) -> set[str]:
         doubt.code
         for here in group(results, metrics).values()
         if here.samples
-        for doubt in doubts.of(
-            doubts.Case((doubts.Side(here.samples[0].result.run.trial.system, here),), one_side(here))
-        )
+        for doubt in doubts.of(Case((Side(here.samples[0].result.run.trial.system, here),), one_side(here)))
     }
     runs = [r.reading.training for r in results if r.reading.training is not None]
     of_set = doubts_of_set(runs, system=results[0].run.trial.system, system_facts={})

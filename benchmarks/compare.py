@@ -18,7 +18,7 @@ from options import parse, sized
 from store import ASSAY, made_results, report, timed_s
 
 from assay import store as index
-from assay.analyse.comparison.compare import compare
+from assay.analyse.judgement import compare_with_doubts
 from assay.read import metrics
 from assay.records import Result
 
@@ -44,10 +44,11 @@ def main() -> None:
         print(f"{len(a)} and {len(b)} runs, each with {len(a[0].reading.measurements)} figures and a series")
         report("reading both sides from the index, first", first)
         report("  again", again)
-        verdicts = timed_s(lambda: compare(a, b, margin=0.02, names=("a", "b"), metrics=metrics))
+        verdicts = timed_s(lambda: compare_with_doubts(a, b, margin=0.02, names=("a", "b"), metrics=metrics))
         report("comparing, first (imports scipy.special)", verdicts)
         again = statistics.median(
-            timed_s(lambda: compare(a, b, margin=0.02, names=("a", "b"), metrics=metrics)) for _ in range(5)
+            timed_s(lambda: compare_with_doubts(a, b, margin=0.02, names=("a", "b"), metrics=metrics))
+            for _ in range(5)
         )
         report("  again", again)
         report("reading and comparing, first", first + verdicts, "(target: under 1000 ms)")
@@ -67,7 +68,9 @@ def main() -> None:
             for system in ("system-0", "system-1")
         )
         times = [
-            timed_s(partial(compare, many_a, many_b, margin=0.02, names=("a", "b"), metrics=metrics))
+            timed_s(
+                partial(compare_with_doubts, many_a, many_b, margin=0.02, names=("a", "b"), metrics=metrics)
+            )
             for _ in range(5)
         ]
         report(f"comparing 2 x {options.many:,} runs of {figures}", statistics.median(times), target)

@@ -16,6 +16,7 @@ import pytest
 
 from assay import api
 from assay.analyse.feeding import checkpoint_costs, different_trainings, feedings, read_sample_bytes
+from assay.analyse.judgement import feeding_with_doubts
 from assay.errors import InputError
 from assay.questions.evidence import run_set
 from assay.read import metrics
@@ -26,7 +27,15 @@ from made_results import quickstart
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from assay.analyse.feeding import Feeding
+    from assay.analyse.points.groups import Metrics
+
 BYTES = 110e3  # of a sample
+
+
+def supplies(results: Sequence[Result], declared: Metrics, sizes: Mapping[str, float]) -> list[Feeding]:
+    """Every supply with its demand, with doubts."""
+    return [feeding_with_doubts(*supply) for supply in feedings(results, declared, sizes)]
 
 
 def runs_of(
@@ -84,7 +93,10 @@ def storage(values: Sequence[float], save_s: float = 30.0) -> list[Result]:
 
 
 def test_the_supply_over_the_demand_of_one_accelerator_is_what_it_feeds() -> None:
-    found = feedings([*training([4000.0] * 3), *loader([12000.0] * 3)], metrics, {})
+    found = [
+        feeding_with_doubts(*fed)
+        for fed in feedings([*training([4000.0] * 3), *loader([12000.0] * 3)], metrics, {})
+    ]
     [one] = found
     assert one.accelerators.value == pytest.approx(12.0)  # 12,000 images/s, of which each takes 1,000
     assert (one.demand.rate.value, one.demand.rate.unit) == (pytest.approx(1000.0), "images/s")
@@ -94,21 +106,24 @@ def test_the_supply_over_the_demand_of_one_accelerator_is_what_it_feeds() -> Non
 def test_bytes_of_a_sample_come_from_what_the_loader_read_unless_they_are_stated() -> None:
     results = [*training([4000.0] * 3), *loader([12000.0] * 3), *storage([2.2e9] * 3)]
     assert read_sample_bytes(results) == {"resnet50": pytest.approx(BYTES)}
-    by_pattern = {one.pattern: one for one in feedings(results, metrics, {})}
+    by_pattern = {one.pattern: one for one in supplies(results, metrics, {})}
     assert by_pattern["random-read"].accelerators.value == pytest.approx(20.0)
-    stated = {one.pattern: one for one in feedings(results, metrics, {"resnet50": 2 * BYTES})}
+    stated = {one.pattern: one for one in supplies(results, metrics, {"resnet50": 2 * BYTES})}
     assert stated["random-read"].accelerators.value == pytest.approx(10.0)
     assert stated[""].accelerators.value == pytest.approx(12.0)
 
 
 def test_storage_without_the_bytes_of_a_sample_feeds_nothing_known() -> None:
-    assert feedings([*training([4000.0] * 3), *storage([2.2e9] * 3)], metrics, {}) == []
+    assert [
+        feeding_with_doubts(*fed)
+        for fed in feedings([*training([4000.0] * 3), *storage([2.2e9] * 3)], metrics, {})
+    ] == []
 
 
 def test_one_run_has_a_mean_but_no_interval_and_says_whose_runs_are_few() -> None:
     [supply] = loader([12000.0])
     elsewhere = replace(supply, run=replace(supply.run, session="20260302-101500"))
-    [one] = feedings([*training([4000.0, 4010.0]), elsewhere], metrics, {})
+    [one] = supplies([*training([4000.0, 4010.0]), elsewhere], metrics, {})
     assert (one.accelerators.low, one.at_least) == (None, None)
     assert one.why.startswith("the supply has only one run")
 
@@ -124,7 +139,7 @@ def test_a_demand_that_others_slowed_down_promises_less_or_nothing_and_is_doubte
     demand = training([4000.0, 4010.0, 3990.0])
     slowed = [replace(one, run=replace(one.run, nodes=(busy if waited_s else alone,))) for one in demand]
     supply = loader([12000.0, 12010.0, 11990.0])
-    [quiet], [one] = (feedings([*of, *supply], metrics, {}) for of in (demand, slowed))
+    [quiet], [one] = (supplies([*of, *supply], metrics, {}) for of in (demand, slowed))
     assert quiet.accelerators.low is not None
     assert (one.at_least is not None) == promised
     assert ("busy-neighbours" in {doubt.code for doubt in one.doubts}) == (waited_s > 0)
@@ -144,14 +159,25 @@ def changed(result: Result, session: str = "", **params: object) -> Result:
 def test_a_loader_that_reads_for_another_training_is_not_compared_and_what_differs_is_named() -> None:
     load = [changed(result, batch_size=2, workers=9) for result in loader([12000.0] * 3)]
     train = [changed(result, batch_size=16) for result in training([4000.0] * 3)]
-    assert feedings([*train, *load], metrics, {}) == []
+    assert supplies([*train, *load], metrics, {}) == []
     [apart] = different_trainings([*train, *load], metrics)
     assert apart.endswith("batch_size 2 and 16")
-    assert len(feedings([*training([4000.0] * 3), *loader([12000.0] * 3)], metrics, {})) == 1
+    assert (
+        len(
+            [
+                feeding_with_doubts(*fed)
+                for fed in feedings([*training([4000.0] * 3), *loader([12000.0] * 3)], metrics, {})
+            ]
+        )
+        == 1
+    )
 
 
 def test_doubts_of_both_sides_are_those_of_the_answer() -> None:
-    [one] = feedings([*training([4000.0, 4010.0]), *loader([12000.0, 12010.0])], metrics, {})
+    [one] = [
+        feeding_with_doubts(*fed)
+        for fed in feedings([*training([4000.0, 4010.0]), *loader([12000.0, 12010.0])], metrics, {})
+    ]
     codes = {doubt.code for doubt in one.doubts}
     assert {"one-session", "too-few-runs"} <= codes
     assert codes.isdisjoint({"different-parameters", "different-work"})  # they do different things by design
@@ -164,8 +190,11 @@ def test_sessions_that_are_named_together_widen_the_interval_by_what_lies_betwee
         session = f"2026010{number + 1}T000000Z"
         results += [changed(one, session) for one in training(spread(dice, 4000.0, 4, 0.003))]
         results += [changed(one, session) for one in loader(spread(dice, 12000.0 * factor, 4, 0.003))]
-        [found[number]] = feedings(results[-8:] if number == 3 else results, metrics, {})
-    [whole] = feedings(results, metrics, {})
+        [found[number]] = [
+            feeding_with_doubts(*fed)
+            for fed in feedings(results[-8:] if number == 3 else results, metrics, {})
+        ]
+    [whole] = supplies(results, metrics, {})
     assert whole.at_least is not None
     assert found[3].at_least is not None
     assert whole.at_least < found[3].at_least
@@ -180,7 +209,7 @@ def test_its_interval_holds_the_truth_as_often_as_it_says() -> None:
             *training(spread(dice, 4000.0, 4)),
             *loader(spread(dice, 12000.0, 5, 0.04)),
         ]
-        [one] = feedings(results, metrics, {})
+        [one] = supplies(results, metrics, {})
         assert one.accelerators.low is not None
         assert one.accelerators.high is not None
         held += one.accelerators.low <= 12.0 <= one.accelerators.high
@@ -276,7 +305,7 @@ def test_a_disk_throttled_on_purpose_feeds_what_its_speed_allows(tmp_path: Path,
         )
     supply = run_set(tmp_path / "runs", "supply").results
     results = [*training([4000.0, 4001.0, 3999.0]), *supply]
-    [one] = feedings(results, metrics, {"resnet50": 5e3})
+    [one] = supplies(results, metrics, {"resnet50": 5e3})
     truth = bytes_per_s / (1000.0 * 5e3)
     assert one.accelerators.value == pytest.approx(truth, rel=0.05)
     assert one.accelerators.low is not None

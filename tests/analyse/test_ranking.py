@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 from click.testing import Result as Ended
 
-from assay.analyse.rankings.ranking import Ranking, rankings
+from assay.analyse.judgement import ranking_with_doubts
+from assay.analyse.rankings import Ranking, rankings
 from assay.cli import assay
 from assay.records import Result
 from assay.report.sentences import ranking as ranking_words
@@ -29,7 +30,10 @@ def runs_of(name: str, mean: float, shape: str = "1x8", spread: float = 1.0) -> 
 
 def of(*sides: list[Result]) -> Ranking:
     """The one ranking of these systems."""
-    (found,) = rankings({runs[0].run.trial.system: runs for runs in sides}, metrics())
+    (found,) = [
+        ranking_with_doubts(ranked)
+        for ranked in rankings({runs[0].run.trial.system: runs for runs in sides}, metrics())
+    ]
     return found
 
 
@@ -75,7 +79,7 @@ def drawn(rng: random.Random, k: int, n: int, ladder: float) -> tuple[Ranking, l
         spread = rng.choice((0.003, 0.01, 0.03))
         values = [rate * (1 + rng.gauss(0, spread)) for _ in range(n)]
         sides[f"s{at}"] = side(values, system=f"s{at}", interleaved=False)
-    (found,) = rankings(sides, metrics())
+    (found,) = [ranking_with_doubts(ranked) for ranked in rankings(sides, metrics())]
     return found, true
 
 
@@ -318,7 +322,7 @@ def test_rankings_of_several_labels_say_which_they_are_of() -> None:
                     interleaved=False,
                 )
             )
-    found = rankings(sides, metrics())
+    found = [ranking_with_doubts(ranked) for ranked in rankings(sides, metrics())]
     assert [ranking_words.headline(r).partition(":")[0] for r in found] == [
         "train (dataset A)",
         "train (dataset B)",

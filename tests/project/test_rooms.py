@@ -13,7 +13,8 @@ import pytest
 from conftest import ROOT, long_rows_but
 
 CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-TABLES = {contract["root"]: contract for contract in CONFIG["contracts"]}
+TABLES = {contract["root"]: contract for contract in CONFIG["contracts"] if contract["type"] == "rooms"}
+[LAYERS] = [contract["layers"] for contract in CONFIG["contracts"] if contract["type"] == "layers"]
 PACKAGES = CONFIG["root_packages"]
 HELD = [
     (package, room)
@@ -104,3 +105,10 @@ def test_the_document_s_table_is_the_contract_s(title: str, package: str) -> Non
     assert dict(documented(title)) == {name: [] for name in table["nouns"]} | {
         name: sorted(known) for name, known in table["may_know"].items()
     }
+
+
+def test_the_document_s_layers_of_analyse_are_the_contract_s() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rows = text.split("\n## Layers of analyse\n")[1].split("|---|---|\n")[1].split("\n\n")[0].splitlines()
+    documented = [sorted(re.findall(r"`(\w+)(?:\.py|/)`", row.split("|")[1])) for row in rows]
+    assert documented == [sorted(re.findall(r"\w+", layer)) for layer in reversed(LAYERS)]

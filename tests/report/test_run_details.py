@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import made_results
-from assay.analyse.comparison.compare import hold_against
+from assay.analyse.judgement import compare_with_doubts
 from assay.analyse.points.groups import group, nodes_used
 from assay.cli import assay
 from assay.records import NodeCounts, Result
@@ -120,13 +120,15 @@ def test_runs_that_were_all_placed_alike_or_nobody_knows_where_stay_one_point() 
 
 def test_a_comparison_takes_of_a_mixed_side_only_the_runs_on_as_many_nodes() -> None:
     mixed, even = side("here", TWO, ONE, TWO), side("there", TWO, TWO, ONE)[:3]
-    outcome = hold_against(mixed, even, margin=0.02, names=("here", "there"), metrics=made_results.metrics)
+    outcome = compare_with_doubts(
+        mixed, even, margin=0.02, names=("here", "there"), metrics=made_results.metrics
+    )
     assert {c.point.labels["nodes"] for c in outcome.comparisons} <= {1, 2}
     assert all(set(c.point.labels) >= {"nodes"} for c in outcome.comparisons)
 
 
 def test_sides_that_are_each_placed_alike_are_compared_whatever_their_nodes() -> None:
-    outcome = hold_against(
+    outcome = compare_with_doubts(
         side("here", ONE, ONE, ONE),
         side("there", TWO, TWO, TWO),
         margin=0.02,

@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse import doubts
 from assay.analyse.comparison import lost_time
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Metrics, group
 from assay.analyse.points.ratio import Ratio, one_side, ratio, why_no_ratio
 from assay.records import DEFAULT_MARGIN, Doubt, Estimate, Result
@@ -116,12 +116,14 @@ class _Measured:
 
     def side(self, rate: Estimate) -> FeedingSide:
         point = self.group.point
-        sessions = tuple(doubts.Side(self.name, self.group).sessions)
+        sessions = tuple(Side(self.name, self.group).sessions)
         return FeedingSide(self.system, point.benchmark, point.shape, sessions, rate)
 
 
-def feedings(results: Sequence[Result], metrics: Metrics, sample_bytes: Mapping[str, float]) -> list[Feeding]:
-    """Every supply with every demand that it can be compared with.
+def feedings(
+    results: Sequence[Result], metrics: Metrics, sample_bytes: Mapping[str, float]
+) -> list[tuple[Feeding, Case]]:
+    """Every supply with every demand that it can be compared with, and what that rests on.
 
     A loader's supply is compared with the same training, the storage's with every training whose bytes per
     sample are known.
@@ -250,24 +252,23 @@ def _is(measured: _Measured, metric: str) -> bool:
     return measured.group.point.metric == metric
 
 
-def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -> Feeding | None:
+def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -> tuple[Feeding, Case] | None:
     """None if either mean is not above 0."""
     if why_no_ratio(demand.group, supply.group):
         return None
     supply_ratio = ratio(demand.group, supply.group)
-    raised = _doubts(supply, demand, supply_ratio)
     times, why = _allowed(supply, demand, supply_ratio)
     each = (1.0 if sample_bytes is None else sample_bytes) / demand.ranks
     unit = demand.group.point.unit if sample_bytes is None else "B/s"
-    return Feeding(
+    feeding = Feeding(
         supply.side(one_side(supply.group)),
         demand.side(_scaled(one_side(demand.group), each, unit)),
         str(supply.group.point.labels.get("phase", "")),
         sample_bytes,
         _scaled(times, 1 / each, ""),
         why,
-        raised,
     )
+    return feeding, _case(supply, demand, supply_ratio)
 
 
 def _scaled(estimate: Estimate, factor: float, unit: str) -> Estimate:
@@ -275,12 +276,9 @@ def _scaled(estimate: Estimate, factor: float, unit: str) -> Estimate:
     return replace(estimate, value=estimate.value * factor, low=low, high=high, unit=unit)
 
 
-def _doubts(supply: _Measured, demand: _Measured, supply_ratio: Ratio) -> tuple[Doubt, ...]:
-    """About the runs of both; that they did different things is no doubt here."""
-    sides = (doubts.Side(demand.name, demand.group), doubts.Side(supply.name, supply.group))
-    case = doubts.Case(sides, supply_ratio.estimate, None, supply_ratio.interleaved, supply_ratio.dropped)
-    expected = {kind.code for kind in doubts.of_subject("sides")}
-    return tuple(doubt for doubt in doubts.of(case) if doubt.code not in expected)
+def _case(supply: _Measured, demand: _Measured, supply_ratio: Ratio) -> Case:
+    sides = (Side(demand.name, demand.group), Side(supply.name, supply.group))
+    return Case(sides, supply_ratio.estimate, None, supply_ratio.interleaved, supply_ratio.dropped)
 
 
 def _allowed(supply: _Measured, demand: _Measured, supply_ratio: Ratio) -> tuple[Estimate, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
+from assay.analyse.doubts.case_kinds import CaseDoubtKind
+from assay.analyse.points.case import Case, Side
 from assay.records import Doubt, DoubtKind
 
 __all__ = ["Case", "CaseDoubtKind", "Doubt", "DoubtKind", "Side"]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from assay.analyse.comparison.sides import OpenQuestion, SidePair
     from assay.analyse.mlperf.convergence import Convergence
     from assay.analyse.mlperf.decompose import Decomposition, UndecomposedBenchmark
-    from assay.analyse.rankings.ranking import Ranking
+    from assay.analyse.rankings import Ranking
     from assay.records import Comparison, Point, Result, Verdict
     from assay.report.charts.chart import Chart
     from assay.view.blocks import Block
@@ -113,7 +113,8 @@ class Compare(Question):
 
     def comparisons(self) -> Comparisons:
         """B compared with A; with A alone, its other systems with its baseline."""
-        from assay.analyse.comparison.sides import judge, primary_metrics
+        from assay.analyse.comparison.sides import primary_metrics
+        from assay.analyse.judgement import judge
         from assay.analyse.mlperf.decompose import decompose
 
         stated_margin = read_value("margin", self.margin, margin_of)
@@ -288,13 +289,14 @@ def rank(
     Raises InputError if the name matches nothing.
     """
     from assay.analyse.comparison.sides import are_ranked
-    from assay.analyse.rankings.ranking import rankings
+    from assay.analyse.judgement import ranking_with_doubts
+    from assay.analyse.rankings import rankings
 
     selected = run_set(runs_directory(runs), reference)
     sides = selected.by_system()
     if not are_ranked(sides, selected.plan.baseline if selected.plan else None):
         return ()
-    return rankings(sides, selected.metrics(), metric)
+    return tuple(map(ranking_with_doubts, rankings(sides, selected.metrics(), metric)))
 
 
 def _convergences(

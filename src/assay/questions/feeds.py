@@ -68,6 +68,7 @@ def feeds(
     Raises InputError if a name matches nothing, or the runs have no supply with its demand.
     """
     from assay.analyse import feeding
+    from assay.analyse.judgement import feeding_with_doubts
 
     try:
         stated = None if sample_bytes is None else size(sample_bytes)
@@ -83,7 +84,7 @@ def feeds(
     metrics = chosen[0].metrics()
     workloads = {r.run.trial.workload for r in results}
     sizes = {} if stated is None else dict.fromkeys(workloads, stated)
-    feedings = feeding.feedings(results, metrics, sizes)
+    feedings = [feeding_with_doubts(*fed) for fed in feeding.feedings(results, metrics, sizes)]
     checkpoints = [] if every_s is None else feeding.checkpoint_costs(results, metrics, every_s)
     if every_s is not None and not checkpoints:
         raise InputError("no checkpoint was saved: run the workload storage with its phase checkpoint-save")

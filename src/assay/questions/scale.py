@@ -92,6 +92,7 @@ def scale(
 
     Raises InputError if a name matches nothing, or nothing was measured at two sizes.
     """
+    from assay.analyse.judgement import study_with_doubts
     from assay.analyse.scaling.curve import common_name, curves
     from assay.analyse.scaling.machines import machines
     from assay.analyse.scaling.study import study
@@ -116,7 +117,8 @@ def scale(
     if not scaled:
         raise InputError(_no_curve(sets, systems, metric))
     studies = tuple(
-        study(curve, ranks_requested=at, prices=prices, flops=flops, beside=results) for curve in scaled
+        study_with_doubts(study(curve, ranks_requested=at, prices=prices, flops=flops, beside=results), curve)
+        for curve in scaled
     )
     return ScalingCurves(studies, by)
 

@@ -130,8 +130,8 @@ class Scores(Answer):
     @property
     def sound(self) -> bool:
         """Whether every log is complete and valid, no check fails and every stated score follows."""
-        from assay.analyse.doubts.scores import SCORE_CONTRADICTS
         from assay.analyse.mlperf.inference_rules import check_inference
+        from assay.analyse.mlperf.score_doubts import SCORE_CONTRADICTS
 
         checks = [check for scored in self.sets for check in scored.checks]
         checks += [check for run in self.inference if self.checked for check in check_inference(run)]
@@ -199,7 +199,7 @@ def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet
     Raises InputError if it is neither, if one value is given for several sets, or if no row of a
     sheet is about a set here.
     """
-    from assay.analyse.doubts.scores import score_contradicts
+    from assay.analyse.mlperf.score_doubts import score_contradicts
     from assay.logs.stated_scores import of_set, stated_scores
 
     if stated is None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assay.analyse.exchange.curves import ExchangeCurve
     from assay.analyse.expectations.shares import Usage
     from assay.analyse.points.groups import Group
-    from assay.analyse.rankings.ranking import Ranking
+    from assay.analyse.rankings import Ranking
     from assay.records import Doubt, Estimate, Result
 
 
@@ -85,12 +85,13 @@ class RunDetails:
     def doubts(self) -> tuple[tuple[Doubt, int], ...]:
         """Each doubt by code, the gravest first, with its first evidence and the number of its points."""
         from assay.analyse import doubts
+        from assay.analyse.points.case import Case, Side
 
         by_code: dict[str, tuple[Doubt, int]] = {}
         about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
         for system in self.systems:
             for here in system.points:
-                case = doubts.Case((doubts.Side(system.name, here.group),), here.estimate)
+                case = Case((Side(system.name, here.group),), here.estimate)
                 for doubt in doubts.of(case, about_runs):
                     kept, times = by_code.get(doubt.code, (doubt, 0))
                     by_code[doubt.code] = (kept, times + 1)
@@ -169,12 +170,15 @@ def show(run: str | PathLike[str], *, runs: str | PathLike[str] | None = None) -
     Raises InputError if the name matches nothing.
     """
     from assay.analyse.comparison.sides import are_ranked
-    from assay.analyse.rankings.ranking import rankings
+    from assay.analyse.judgement import ranking_with_doubts
+    from assay.analyse.rankings import rankings
 
     chosen = run_set(runs_directory(runs), run)
     sides = chosen.by_system()
     ranked = are_ranked(sides, chosen.plan.baseline if chosen.plan else None)
-    return RunDetails(chosen, rankings(sides, chosen.metrics()) if ranked else ())
+    return RunDetails(
+        chosen, tuple(map(ranking_with_doubts, rankings(sides, chosen.metrics()))) if ranked else ()
+    )
 
 
 def _figures(here: Group) -> PointFigures:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from assay import plan
-from assay.analyse.comparison.sides import Judgement, against, baseline_of, judge, led_by, primary_metrics
+from assay.analyse.comparison.sides import against, baseline_of, led_by, primary_metrics
 from assay.analyse.comparison.verdict import more_runs_may_decide
+from assay.analyse.judgement import Judgement, judge
 from assay.analyse.points.groups import Metrics
 from assay.analyse.statistics.sequential import looks
 from assay.errors import InputError, Problem

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay import read, store
 from assay.analyse import doubts
 from assay.analyse.points import encounters
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Metrics, group
 from assay.analyse.points.ratio import looked_at, one_side
 from assay.durable import locked, make_directory, sync, writing
@@ -430,9 +431,7 @@ def _figures(
 
 
 def _raised(point_group: Group) -> tuple[Doubt, ...]:
-    raised = doubts.of(
-        doubts.Case((doubts.Side(_ITSELF, point_group),), one_side(point_group), DEFAULT_MARGIN)
-    )
+    raised = doubts.of(Case((Side(_ITSELF, point_group),), one_side(point_group), DEFAULT_MARGIN))
     return tuple(replace(doubt, evidence=doubt.evidence.removeprefix(f"{_ITSELF}: ")) for doubt in raised)
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from assay import launch, plan, read, suite
-from assay.analyse.comparison.compare import hold_against
 from assay.analyse.comparison.sides import led_by, primary_metrics
 from assay.analyse.comparison.verdict import decide, surely_beyond
 from assay.analyse.doubts.design import NOT_INTERLEAVED
 from assay.analyse.doubts.sides import DIFFERENT_SOFTWARE
+from assay.analyse.judgement import compare_with_doubts
 from assay.analyse.points.groups import Group, Metrics, group
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.intervals import ratio_end
@@ -170,7 +170,9 @@ class Measuring:
         ]
         metrics = led_by(self.stated, read.metrics)
         primary = ranking_metrics([*own, *theirs], metrics, self.stated)
-        outcome = hold_against(theirs, own, margin=self.work.margin, names=(incumbent, name), metrics=metrics)
+        outcome = compare_with_doubts(
+            theirs, own, margin=self.work.margin, names=(incumbent, name), metrics=metrics
+        )
         leading = [c for c in outcome.comparisons if primary.get(c.point.benchmark) == c.point.metric]
         directions = {c.point.better for c in leading}
         a, b = (

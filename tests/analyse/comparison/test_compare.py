@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from scipy import stats
 
 from assay import store
-from assay.analyse.comparison.compare import compare, hold_against
 from assay.analyse.comparison.verdict import decide
+from assay.analyse.judgement import compare_with_doubts
 from assay.analyse.points.groups import group
 from assay.analyse.points.ratio import ratio
 from assay.analyse.statistics import intervals
@@ -32,7 +32,8 @@ MARGIN = 0.02
 
 def verdict(a: Sequence[Result], b: Sequence[Result], **options: object) -> Comparison:
     """The one comparison of two sides that share one point."""
-    found = compare(a, b, **{"margin": MARGIN, "names": ("A", "B"), "metrics": metrics(), **options})  # type: ignore[arg-type]
+    defaults = {"margin": MARGIN, "names": ("A", "B"), "metrics": metrics()}
+    found = compare_with_doubts(a, b, **{**defaults, **options}).comparisons  # type: ignore[arg-type]
     assert len(found) == 1
     return found[0]
 
@@ -246,24 +247,24 @@ def test_a_value_that_is_not_above_zero_has_no_interval_and_says_so() -> None:
 
 def test_a_mean_of_zero_has_no_ratio_and_is_named_as_left_out() -> None:
     a, b = side([0.0, 0.0]), side([1.0, 2.0], system="b")
-    assert compare(a, b, margin=MARGIN, names=("A", "B"), metrics=metrics()) == ()
-    [(point, why)] = hold_against(a, b, margin=MARGIN, names=("A", "B"), metrics=metrics()).left_out
+    outcome = compare_with_doubts(a, b, margin=MARGIN, names=("A", "B"), metrics=metrics())
+    assert outcome.comparisons == ()
+    [(point, why)] = outcome.left_out
     assert (point.metric, why) == ("throughput", "a mean that is not above 0 has no ratio")
 
 
 def test_failed_runs_never_count_and_never_as_a_number() -> None:
     bad = side([1.0, 1.0, 1.0], system="b", problems=["loss became nan"])
-    assert compare(side([100.0] * 3), bad, margin=MARGIN, names=("A", "B"), metrics=metrics()) == ()
-    [(_, why)] = hold_against(
-        side([100.0] * 3), bad, margin=MARGIN, names=("A", "B"), metrics=metrics()
-    ).left_out
+    outcome = compare_with_doubts(side([100.0] * 3), bad, margin=MARGIN, names=("A", "B"), metrics=metrics())
+    assert outcome.comparisons == ()
+    [(_, why)] = outcome.left_out
     assert why == "B has no such run"
 
 
 def test_a_run_on_both_sides_is_an_error() -> None:
     a = side([100.0, 101.0])
     with pytest.raises(InputError, match="on both sides"):
-        compare(a, a[:1], margin=MARGIN, names=("A", "B"), metrics=metrics())
+        compare_with_doubts(a, a[:1], margin=MARGIN, names=("A", "B"), metrics=metrics())
 
 
 @pytest.mark.parametrize(
@@ -308,7 +309,9 @@ def test_units_that_differ_by_a_prefix_are_compared_and_others_are_not() -> None
     a = side([11000.0, 11100.0], unit="MB/s")
     assert verdict(a, side([11.0, 11.1], system="b", unit="GB/s")).ratio.value == pytest.approx(1.0)
     assert (
-        compare(a, side([1.0, 2.0], system="b", unit="s"), margin=MARGIN, names=("A", "B"), metrics=metrics())
+        compare_with_doubts(
+            a, side([1.0, 2.0], system="b", unit="s"), margin=MARGIN, names=("A", "B"), metrics=metrics()
+        ).comparisons
         == ()
     )
 
@@ -317,9 +320,9 @@ def test_labels_swept_parameters_shape_and_benchmark_tell_points_apart() -> None
     a = side([1.0, 2.0])
     for other in ({"labels": {"size": 8}}, {"varied": {"size": 8}}, {"shape": "2x1"}, {"benchmark": "other"}):
         assert (
-            compare(
+            compare_with_doubts(
                 a, side([1.0, 2.0], system="b", **other), margin=MARGIN, names=("A", "B"), metrics=metrics()
-            )
+            ).comparisons
             == ()
         )
 
@@ -668,7 +671,7 @@ def test_a_margin_that_is_none_is_refused(tmp_path: object, margin: str) -> None
 def test_figures_too_far_apart_for_an_interval_in_numbers_are_undecided_and_written() -> None:
     a = side([1.0, 1e80], system="a", interleaved=False)
     b = side([1.0, 1.1], system="b", interleaved=False)
-    [found] = compare(a, b, margin=0.02, names=("a", "b"), metrics=metrics())
+    [found] = compare_with_doubts(a, b, margin=0.02, names=("a", "b"), metrics=metrics()).comparisons
     assert found.verdict == "undecided"
     assert (found.ratio.low, found.ratio.high, found.smallest_visible) == (None, None, None)
     assert "exceeds any number" in found.reason

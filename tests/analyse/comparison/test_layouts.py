@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay import read, store
-from assay.analyse.comparison.compare import hold_against
+from assay.analyse.judgement import compare_with_doubts
 from assay.cli import assay
 from assay.errors import InputError
 from assay.rundir import session as rundir
@@ -18,7 +18,7 @@ FEW, MANY = [100.0, 101.0, 102.0], [50.0, 50.5, 51.0]
 
 
 def held(a: object, b: object, *, layouts: bool = True) -> object:
-    return hold_against(a, b, margin=0.02, names=("few", "many"), metrics=metrics(), layouts=layouts)  # type: ignore[arg-type]
+    return compare_with_doubts(a, b, margin=0.02, names=("few", "many"), metrics=metrics(), layouts=layouts)  # type: ignore[arg-type]
 
 
 def test_shapes_of_equally_many_ranks_are_compared_under_their_own_names() -> None:

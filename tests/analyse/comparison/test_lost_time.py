@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from assay.analyse.comparison.compare import compare
 from assay.analyse.comparison.families import corrected
 from assay.analyse.comparison.gate import judge
 from assay.analyse.comparison.lost_time import allowing_for
 from assay.analyse.comparison.verdict import more_runs_may_decide
 from assay.analyse.expectations.requirements import decide as decide_requirement
+from assay.analyse.judgement import compare_with_doubts
 from assay.records import Better, Comparison, Estimate, NodeCounts, Result
 from assay.report.sentences import sentences
 from assay.report.sentences.recommendation import advised
@@ -31,7 +31,9 @@ def runs(values: Sequence[float], node: NodeCounts, **which: str) -> list[Result
 
 
 def compared(a: list[Result], b: list[Result], better: Better | None = "higher") -> Comparison:
-    [found] = compare(a, b, margin=0.02, names=("two-threads", "one-thread"), metrics=metrics(better))
+    [found] = compare_with_doubts(
+        a, b, margin=0.02, names=("two-threads", "one-thread"), metrics=metrics(better)
+    ).comparisons
     return found
 
 

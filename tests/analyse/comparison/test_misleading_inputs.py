@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from assay.analyse.comparison.compare import compare
+from assay.analyse.judgement import compare_with_doubts
 from assay.cli import assay
 from assay.records import Comparison
 from assay.report.sentences import sentences
@@ -28,7 +28,7 @@ def compared(
 ) -> Comparison:
     declared = metrics(better)  # type: ignore[arg-type]
     sides = side(a, **same), side(b, system="b", **same)
-    [found] = compare(*sides, margin=0.02, names=("A", "B"), metrics=declared)
+    [found] = compare_with_doubts(*sides, margin=0.02, names=("A", "B"), metrics=declared).comparisons
     return found
 
 

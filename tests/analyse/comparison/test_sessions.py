@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from assay.analyse.comparison.compare import compare
+from assay.analyse.judgement import compare_with_doubts
 from assay.analyse.statistics import intervals
 from assay.records import Comparison, Estimate, Result
 from assay.report.sentences import sentences
@@ -17,7 +17,7 @@ from stated_runs import metrics, side
 
 
 def _verdict(a: list[Result], b: list[Result], margin: float = 0.02) -> Comparison:
-    [found] = compare(a, b, margin=margin, names=("A", "B"), metrics=metrics())
+    [found] = compare_with_doubts(a, b, margin=margin, names=("A", "B"), metrics=metrics()).comparisons
     return found
 
 

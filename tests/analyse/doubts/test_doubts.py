@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from assay.analyse.comparison.compare import compare
-from assay.analyse.doubts import CASE_KINDS, Case, Side, of
+from assay.analyse.doubts import CASE_KINDS, of
+from assay.analyse.judgement import compare_with_doubts
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import group
 from assay.records import Doubt, Estimate, Measurement, Result, RunState
 from stated_runs import metrics, result, side
@@ -18,7 +19,7 @@ CLEAN = {"os": "Debian 12", "package.torch": "2.8.0", "cpu.model": "EPYC", "load
 
 def raised(a: list[Result], b: list[Result], margin: float = 0.02) -> dict[str, Doubt]:
     """The doubts about B against A, by code."""
-    [found] = compare(a, b, margin=margin, names=("A", "B"), metrics=metrics())
+    [found] = compare_with_doubts(a, b, margin=margin, names=("A", "B"), metrics=metrics()).comparisons
     return {doubt.code: doubt for doubt in found.doubts}
 
 
@@ -47,7 +48,9 @@ def test_two_figures_of_the_same_runs_raise_each_what_it_raises_alone() -> None:
         return runs[0], runs[1]
 
     def found(*figures: tuple[str, float]) -> dict[str, tuple[str, ...]]:
-        compared = compare(*sides(*figures), margin=0.02, names=("A", "B"), metrics=metrics())
+        compared = compare_with_doubts(
+            *sides(*figures), margin=0.02, names=("A", "B"), metrics=metrics()
+        ).comparisons
         return {c.point.metric: tuple(d.code for d in c.doubts) for c in compared}
 
     both = found(("throughput", 100.0), ("samples", 50.0))

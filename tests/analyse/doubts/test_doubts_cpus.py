@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from assay.analyse.scaling.curve import scale
+from assay.analyse.judgement import scaling_with_doubts
+from assay.analyse.scaling.curve import curves
 from assay.records import Doubt, NodeCounts, Provenance, Result, Scalar
 from assay.report import markdown
 from assay.report.contents.contents import gather
@@ -33,7 +34,9 @@ def size(shape: str, job_cpu_s: float | None, facts: Mapping[str, Scalar], **pro
 
 
 def doubted(*sizes: list[Result]) -> Doubt | None:
-    [curve] = scale([r for of in sizes for r in of], metrics=metrics())
+    [curve] = [
+        scaling_with_doubts(curve) for curve in curves([r for of in sizes for r in of], metrics=metrics())
+    ]
     return {d.code: d for d in curve.points[-1].doubts}.get("unequal-cpus")
 
 

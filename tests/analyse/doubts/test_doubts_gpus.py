@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.analyse.doubts import Case, Side, of
+from assay.analyse.doubts import of
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import group
 from assay.records import Doubt, Estimate, GpuUse, Provenance, Result, Shape
 from assay.telemetry import recorded

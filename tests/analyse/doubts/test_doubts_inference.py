@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from assay.analyse.comparison.compare import compare
+from assay.analyse.judgement import compare_with_doubts
 from assay.readers.loadgen_log import INFERRED, THROUGHPUT, TOKENS
 from assay.records import Doubt, Measurement, Metric, Result, Scalar
 from assay.report import markdown
@@ -36,7 +36,7 @@ def imported(system: str, workload: str = "loadgen", **facts: Scalar) -> list[Re
 
 
 def raised(a: list[Result], b: list[Result]) -> dict[str, Doubt]:
-    [found] = compare(a, b, margin=0.02, names=("A", "B"), metrics=metrics())
+    [found] = compare_with_doubts(a, b, margin=0.02, names=("A", "B"), metrics=metrics()).comparisons
     return {doubt.code: doubt for doubt in found.doubts}
 
 
@@ -101,7 +101,9 @@ def test_every_figure_that_judges_server_follows_the_rate_that_was_set(metric: M
         ]
         for system in "ab"
     ]
-    [found] = compare(*sides, margin=0.02, names=("A", "B"), metrics=lambda _run: {metric.name: metric})
+    [found] = compare_with_doubts(
+        *sides, margin=0.02, names=("A", "B"), metrics=lambda _run: {metric.name: metric}
+    ).comparisons
     assert "rate-was-set" in {doubt.code for doubt in found.doubts}
     assert found.point.metric == metric.name
 
@@ -140,7 +142,7 @@ def test_a_client_that_was_late_itself_is_doubted(lag_s: float, late: bool) -> N
         ]
         for system, lag in (("a", 0.001), ("b", lag_s))
     ]
-    claims = compare(*sides, margin=0.02, names=("A", "B"), metrics=metrics())
+    claims = compare_with_doubts(*sides, margin=0.02, names=("A", "B"), metrics=metrics()).comparisons
     found = {doubt.code: doubt.evidence for claim in claims for doubt in claim.doubts}
     assert ("client-late" in found) == late
     if late:
@@ -162,7 +164,9 @@ def test_an_accuracy_below_99_percent_of_the_references_is_doubted() -> None:
 
     def doubted(b: list[Result]) -> dict[str, Doubt]:
         table = {"accuracy": Metric("accuracy", "", "higher", "of the answers", scales=False)}
-        [found] = compare(answered("a", 0.3718), b, margin=0.02, names=("A", "B"), metrics=lambda _: table)
+        [found] = compare_with_doubts(
+            answered("a", 0.3718), b, margin=0.02, names=("A", "B"), metrics=lambda _: table
+        ).comparisons
         return {doubt.code: doubt for doubt in found.doubts}
 
     found = doubted(answered("b", 0.3716))["below-asked-accuracy"]

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from assay.analyse.doubts import Case, Side, of
+from assay.analyse.doubts import of
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.encounters import others_cpus, time_to_neighbours
 from assay.analyse.points.groups import group
 from assay.launch.job_directory import joined

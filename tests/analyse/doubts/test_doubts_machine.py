@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from assay.analyse.doubts import Case, Side, of
-from assay.analyse.doubts.scores import score_contradicts
+from assay.analyse.doubts import of
+from assay.analyse.mlperf.score_doubts import score_contradicts
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import group
 from assay.records import Doubt, Estimate, Provenance, Result, Shape
 from stated_runs import metrics, result

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from assay.analyse.comparison.compare import compare
-from assay.analyse.doubts import Case, Side, of
+from assay.analyse.doubts import of
 from assay.analyse.doubts.detection import POWER
 from assay.analyse.doubts.sequence import two_modes
+from assay.analyse.judgement import compare_with_doubts
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import group
 from assay.analyse.points.succession import FALSE_ALARM
 from assay.analyse.statistics import rounding, trouble
@@ -42,7 +43,7 @@ def of_pairs(ratios: Sequence[float]) -> dict[str, Doubt]:
     wander = [100 * (1 + 0.3 * (i % 4)) for i in range(len(ratios))]
     a = side(wander)
     b = side([x * r for x, r in zip(wander, ratios, strict=True)], system="b")
-    [found] = compare(a, b, margin=0.02, names=("A", "B"), metrics=metrics())
+    [found] = compare_with_doubts(a, b, margin=0.02, names=("A", "B"), metrics=metrics()).comparisons
     assert found.method == "paired"
     return {doubt.code: doubt for doubt in found.doubts}
 
@@ -52,7 +53,9 @@ def test_pairs_whose_ratio_is_no_number_raise_a_doubt_and_no_warning() -> None:
     a = side([100.0, 101.0, 5e-324, 102.0, 99.0, 100.5])
     b = side([101.0, 100.0, 1e308, 101.0, 5e-324, 100.2], system="b")
     for one, other in ((a, b), (b, a)):
-        [found] = compare(one, other, margin=0.02, names=("A", "B"), metrics=metrics())
+        [found] = compare_with_doubts(
+            one, other, margin=0.02, names=("A", "B"), metrics=metrics()
+        ).comparisons
         assert found.verdict == "undecided"
 
 
@@ -187,7 +190,7 @@ def test_cannot_tell_recommends_blocks_of_both_sides_only_where_there_are_none()
     assert remedy.endswith("If such a problem would matter, more runs can show it")
     assert "blocks" not in of_pairs([value / 100 for value in QUIET[:5]])["cannot-tell"].remedy
     apart = side(QUIET), side(QUIET, system="b", session="s2")
-    [found] = compare(*apart, margin=0.02, names=("A", "B"), metrics=metrics())
+    [found] = compare_with_doubts(*apart, margin=0.02, names=("A", "B"), metrics=metrics()).comparisons
     [doubt] = [doubt for doubt in found.doubts if doubt.code == "cannot-tell"]
     assert "blocks that contain both sides prevent it" in doubt.remedy
 
@@ -454,7 +457,7 @@ def test_a_loss_that_falls_is_hardly_ever_taken_for_one_that_does_not() -> None:
 
 def of_sides(a: Sequence[Result], b: Sequence[Result], margin: float = 0.02) -> dict[str, Doubt]:
     """The doubts about B compared with A."""
-    [found] = compare(a, b, margin=margin, names=("A", "B"), metrics=metrics())
+    [found] = compare_with_doubts(a, b, margin=margin, names=("A", "B"), metrics=metrics()).comparisons
     return {doubt.code: doubt for doubt in found.doubts}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from scipy import stats
 
 from assay.analyse.expectations.requirements import check, decide
+from assay.analyse.judgement import requirement_with_doubts
 from assay.analyse.statistics.sequential import nominal_p
 from assay.records import Estimate, Expectation, NodeCounts, Requirement, Result, RunState
 from assay.report.sentences.recommendation import advised
@@ -29,10 +30,15 @@ def printed(what: RenderableType) -> str:
     return console.export_text()
 
 
+def checked(results: list[Result], wanted: Mapping[str, list[Expectation]]) -> list[Requirement]:
+    """One verdict per requirement and point, with doubts."""
+    return [requirement_with_doubts(one) for one in check(results, wanted, metrics=metrics())]
+
+
 def held(results: list[Result], value: float, relation: str = ">=", unit: str = "images/s") -> Requirement:
     """The one requirement on the throughput of these runs."""
     wanted = Expectation("throughput", relation, value, unit, f"{relation} {value} {unit}")  # type: ignore[arg-type]
-    [found] = check(results, {"train": [wanted]}, metrics=metrics())
+    [found] = checked(results, {"train": [wanted]})
     return found
 
 
@@ -89,7 +95,7 @@ def test_it_is_held_at_every_point_and_system() -> None:
         for r in side([value, value * 1.001], system=system, shape=shape)
     ]
     wanted = Expectation("throughput", ">=", 50.0, "images/s", ">= 50 images/s")
-    found = check(runs, {"train": [wanted]}, metrics=metrics())
+    found = checked(runs, {"train": [wanted]})
     assert [(r.system, r.point.shape, r.verdict) for r in found] == [
         ("a", "1x1", "holds"),
         ("a", "2x1", "fails"),
@@ -220,7 +226,7 @@ def tail_of(values: Sequence[float], requests: int, percent: float = 99.0) -> li
 def required(runs: list[Result], most_s: float) -> Requirement:
     """The one requirement on this latency."""
     wanted = Expectation("latency", "<=", most_s, "s", f"<= {most_s} s")
-    [found] = check(runs, {"train": [wanted]}, metrics=metrics())
+    [found] = checked(runs, {"train": [wanted]})
     return found
 
 

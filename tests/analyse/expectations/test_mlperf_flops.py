@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from assay import read
 from assay.analyse import doubts
 from assay.analyse.expectations.shares import Usage, usage
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import group
 from assay.analyse.statistics.intervals import one_mean
 from assay.cli import assay
@@ -136,7 +137,7 @@ def test_imported_sets_are_doubted_where_their_accelerators_are_known_to_do_othe
     [found] = [g for key, g in group(results, read.metrics).items() if key.metric == "throughput"]
     changed = replace(found, samples=tuple(s._replace(value=s.value * times) for s in found.samples))
     estimate = one_mean([math.log(sample.value) for sample in changed.samples]).estimate("samples/s")
-    raised = {doubt.code for doubt in doubts.of(doubts.Case((doubts.Side("set", changed),), estimate))}
+    raised = {doubt.code for doubt in doubts.of(Case((Side("set", changed),), estimate))}
     assert raised & {"mfu-far-below", "above-best-known"} == ({code} if code else set())
 
 

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from scipy import stats
 
 from assay import store
-from assay.analyse.scaling.curve import scale
+from assay.analyse.judgement import scaling_with_doubts
+from assay.analyse.scaling.curve import curves
 from assay.cli import scale as scale_command
 from assay.errors import InputError
 from assay.records import Result, Scaling
@@ -20,7 +21,7 @@ from stated_runs import metrics, side
 
 def curve(results: list[Result], **options: object) -> Scaling:
     """The one curve of these runs."""
-    [found] = scale(results, **{"metrics": metrics(), **options})  # type: ignore[arg-type]
+    [found] = [scaling_with_doubts(curve) for curve in curves(results, **{"metrics": metrics(), **options})]  # type: ignore[arg-type]
     return found
 
 
@@ -96,7 +97,7 @@ def test_each_system_and_swept_point_has_its_own_curve() -> None:
         for shape in ("1x1", "2x1")
         for r in side(ONE, system=system, shape=shape, varied={"size": size})
     ]
-    found = scale(runs, metrics=metrics())
+    found = [scaling_with_doubts(curve) for curve in curves(runs, metrics=metrics())]
     assert [(c.system, c.labels["size"]) for c in found] == [("a", 64), ("a", 128), ("b", 64), ("b", 128)]
 
 
@@ -106,11 +107,11 @@ def test_each_system_and_swept_point_has_its_own_curve() -> None:
     ids=["does not scale", "no direction", "not declared"],
 )
 def test_a_metric_without_an_ideal_has_no_curve(declared: object) -> None:
-    assert scale(side(ONE) + side(TWO, shape="2x1"), metrics=declared) == ()  # type: ignore[arg-type]
+    assert curves(side(ONE) + side(TWO, shape="2x1"), metrics=declared) == []  # type: ignore[arg-type]
 
 
 def test_one_size_is_no_curve() -> None:
-    assert scale(side(ONE), metrics=metrics()) == ()
+    assert curves(side(ONE), metrics=metrics()) == []
 
 
 def test_the_command_prints_the_curves(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

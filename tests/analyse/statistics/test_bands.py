@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.special import stdtr
 
-from assay.analyse.comparison.compare import compare
 from assay.analyse.comparison.families import corrected
+from assay.analyse.judgement import compare_with_doubts
 from assay.analyse.statistics.bands import along
 from assay.records import Comparison
 from conftest import long_but, tries
@@ -116,7 +116,9 @@ def test_sizes_with_unlike_runs_are_taken_as_independent() -> None:
 def held(blocks: int, ratio: float = 1.0, seed: int = 1) -> tuple[Comparison, ...]:
     sides = by_system(all_reduce(blocks=blocks, seed=seed))
     slowed = [_slowed(result, ratio) for result in sides["there"]]
-    return compare(sides["here"], slowed, margin=0.02, names=("here", "there"), metrics=metrics)
+    return compare_with_doubts(
+        sides["here"], slowed, margin=0.02, names=("here", "there"), metrics=metrics
+    ).comparisons
 
 
 def _slowed(result: Any, ratio: float) -> Any:

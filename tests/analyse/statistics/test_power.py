@@ -8,8 +8,8 @@ from statistics import median
 import numpy as np
 import pytest
 
-from assay.analyse.comparison.compare import compare
 from assay.analyse.comparison.verdict import decide
+from assay.analyse.judgement import compare_with_doubts
 from assay.analyse.statistics import intervals, power
 from assay.analyse.statistics.power import (
     Spread,
@@ -31,13 +31,13 @@ def _spread(share: float, runs: int = 10) -> Spread:
 
 
 def _compared(a: list[float], b: list[float], margin: float = MARGIN, session: str = "s2") -> Comparison:
-    [found] = compare(
+    [found] = compare_with_doubts(
         side(a, session="s1"),
         side(b, system="b", session=session),
         margin=margin,
         names=("A", "B"),
         metrics=metrics(),
-    )
+    ).comparisons
     return found
 
 

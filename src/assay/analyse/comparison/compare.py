@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse import doubts
 from assay.analyse.comparison import lost_time
 from assay.analyse.comparison.curve_verdicts import Curve, curve_of
 from assay.analyse.comparison.verdict import decide, more_would_decide, surely_beyond
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Key, Metrics, group
 from assay.analyse.points.ratio import Allowance, Ratio, looks_of, ratio, why_no_ratio
 from assay.analyse.statistics import bands, power, rank
 from assay.analyse.statistics.intervals import LogInterval, ratio_end, share_of
 from assay.analyse.statistics.sequential import allowance
 from assay.errors import InputError
-from assay.records import Comparison, Doubt, Estimate, Point, Result, RunsNeeded, Shape
+from assay.records import Comparison, Estimate, Point, Result, RunsNeeded, Shape
 from assay.units import percent
 
 
@@ -28,10 +28,12 @@ from assay.units import percent
 class Outcome:
     """The result of comparing B with A.
 
+    cases     what each comparison rests on, in the same order
     left_out  points that only one side has, or that have no ratio, each with the reason as text
     """
 
     comparisons: tuple[Comparison, ...]
+    cases: tuple[Case, ...]
     left_out: tuple[tuple[Point, str], ...]
 
 
@@ -43,33 +45,17 @@ def compare(
     names: tuple[str, str],
     metrics: Metrics,
     confidence: float = 0.95,
-) -> tuple[Comparison, ...]:
+    layouts: bool = False,
+) -> Outcome:
     """One comparison per common metric and point: by benchmark, its metrics as declared, then by size.
 
     margin      share that counts as equal: 0.02
     names       of A and B, as they are shown
     metrics     what a run's workload declares, including which direction is better
     confidence  of each interval; for repeated looks, 1 − `sequential.nominal_p`
+    layouts     also compare shapes with the same number of ranks, if each side has one: 16x1 with 2x8
 
-    Points that can't be compared are left out; `hold_against` returns them with the reasons.
     Raises InputError when a run is on both sides.
-    """
-    return hold_against(a, b, margin=margin, names=names, metrics=metrics, confidence=confidence).comparisons
-
-
-def hold_against(
-    a: Sequence[Result],
-    b: Sequence[Result],
-    *,
-    margin: float,
-    names: tuple[str, str],
-    metrics: Metrics,
-    confidence: float = 0.95,
-    layouts: bool = False,
-) -> Outcome:
-    """The same as `compare`, with the points that could not be compared.
-
-    layouts  also compare shapes with the same number of ranks, if each side has one: 16x1 with 2x8
     """
     shared = {r.run.id for r in a} & {r.run.id for r in b}
     if shared:
@@ -80,10 +66,10 @@ def hold_against(
     side_b: Groups = group(b, metrics, among=(*a, *b))
     if layouts:
         side_b = _laid_out_as(side_a, side_b)
-    about_runs: dict[doubts.Runs, tuple[Doubt, ...]] = {}
     ratios = [ratio(*sides, confidence) for sides in _shared(side_a, side_b) if not why_no_ratio(*sides)]
-    comparisons = [_compare_point(r, margin, _with_shapes(names, r.a, r.b), about_runs) for r in ratios]
-    return Outcome(tuple(_along_curves(comparisons, ratios)), _left_out(side_a, side_b, names))
+    cases = tuple(_case(r, margin, _with_shapes(names, r.a, r.b)) for r in ratios)
+    comparisons = [_compare_point(r, case, margin) for r, case in zip(ratios, cases, strict=True)]
+    return Outcome(tuple(_along_curves(comparisons, ratios)), cases, _left_out(side_a, side_b, names))
 
 
 Groups = Mapping[Key, Group]
@@ -147,20 +133,18 @@ def _left_out(a: Groups, b: Groups, names: tuple[str, str]) -> tuple[tuple[Point
     )
 
 
-def _compare_point(
-    measured_ratio: Ratio,
-    margin: float,
-    names: tuple[str, str],
-    about_runs: dict[doubts.Runs, tuple[Doubt, ...]],
-) -> Comparison:
+def _case(of_sides: Ratio, margin: float, names: tuple[str, str]) -> Case:
+    sides = (Side(names[0], of_sides.a), Side(names[1], of_sides.b))
+    return Case(sides, of_sides.estimate, margin, of_sides.interleaved, of_sides.dropped)
+
+
+def _compare_point(measured_ratio: Ratio, case: Case, margin: float) -> Comparison:
     interval, estimate, better = (
         measured_ratio.interval,
         measured_ratio.estimate,
         measured_ratio.a.point.better,
     )
-    sides = (doubts.Side(names[0], measured_ratio.a), doubts.Side(names[1], measured_ratio.b))
-    case = doubts.Case(sides, estimate, margin, measured_ratio.interleaved, measured_ratio.dropped)
-    raised = doubts.of(case, about_runs)
+    names = (case.sides[0].name, case.sides[1].name)
     lost = lost_time.lost_by_sides(_results(measured_ratio.a), _results(measured_ratio.b), margin)
     shift = share_of(measured_ratio.allowance.hidden.shift)
     verdict, reason = decide(estimate, margin, better, lost, names, shift)
@@ -182,7 +166,6 @@ def _compare_point(
         verdict=verdict,
         reason=f"{interval.why}: no interval" if interval.why else reason,
         smallest_visible=_visible(interval),
-        doubts=raised,
         by_margin=surely_beyond(estimate, margin, better, lost),
         replication=measured_ratio.replication,
         sessions=measured_ratio.sessions,

@@ -7,14 +7,12 @@ their primary metrics from here, so that they can't disagree about the same runs
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 
-from assay.analyse.comparison.compare import hold_against
-from assay.analyse.comparison.families import claimed_together
 from assay.analyse.points.groups import Metrics, cause
 from assay.errors import InputError
-from assay.records import Comparison, Metric, Point, Result, Run, Shape
+from assay.records import Comparison, Metric, Result, Run, Shape
 from assay.units import counted
 
 MOST_PAIRED = 4  # systems that are compared pair by pair; with more, a ranking is shorter and clearer
@@ -45,24 +43,6 @@ class OpenQuestion:
 
     def __str__(self) -> str:
         return f"{self.benchmark}, {self.b} and {self.a}: not compared: {self.reason}"
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The result of comparing pairs of sides.
-
-    comparisons   each metric at each point that both sides of a pair have, by pair
-    primary       those that the verdict rests on, corrected as one family
-    not_compared  points without a comparison, each with the reason as text
-    open          what has no verdict, although other metrics were compared
-    sides         all runs of each side, by its name in the comparisons
-    """
-
-    comparisons: tuple[Comparison, ...]
-    primary: tuple[Comparison, ...]
-    not_compared: tuple[tuple[Point, str], ...]
-    open: tuple[OpenQuestion, ...]
-    sides: Mapping[str, Runs] = field(default_factory=dict)
 
 
 def baseline_of(systems: Iterable[str], stated: str | None) -> str:
@@ -157,47 +137,7 @@ def primary_metrics(
     return first
 
 
-def judge(
-    pairs: Sequence[SidePair],
-    metrics: Metrics,
-    *,
-    margin: float,
-    primary: Mapping[str, str],
-    layouts: bool = False,
-) -> Judgement:
-    """Each pair compared, and the claims about the primary metrics corrected as one family.
-
-    margin   share that counts as equal: 0.02
-    primary  benchmark → the metric that its verdict rests on; others are compared but not judged
-    layouts  also compare shapes with the same number of ranks
-
-    Raises InputError when a run is on both sides of a pair.
-    """
-    comparisons: list[Comparison] = []
-    not_compared: list[tuple[Point, str]] = []
-    open_: list[OpenQuestion] = []
-    sides: dict[str, Runs] = {}
-    for pair in pairs:
-        outcome = hold_against(
-            pair.a, pair.b, margin=margin, names=pair.names, metrics=metrics, layouts=layouts
-        )
-        comparisons += outcome.comparisons
-        not_compared += outcome.left_out
-        for c in outcome.comparisons:
-            sides |= {c.a: pair.a, c.b: pair.b}
-        questions = list(_open(pair, outcome.comparisons, primary))
-        for question in questions:
-            sides |= {question.a: pair.a, question.b: pair.b}
-        open_ += questions
-
-    def leads(c: Comparison) -> bool:
-        return primary.get(c.point.benchmark) == c.point.metric
-
-    together = claimed_together(comparisons, leads)
-    return Judgement(together, tuple(filter(leads, together)), tuple(not_compared), tuple(open_), sides)
-
-
-def _open(
+def open_questions(
     pair: SidePair, comparisons: Sequence[Comparison], primary: Mapping[str, str]
 ) -> Iterator[OpenQuestion]:
     """Benchmarks that both sides ran and whose primary metric is not compared, although it could be.

@@ -24,21 +24,20 @@ from assay.analyse.doubts import (
     paths,
     plausibility,
     result_sets,
-    scaling,
-    scores,
     sequence,
     series,
     serving,
     sides,
     timing,
 )
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
+from assay.analyse.doubts.case_kinds import CaseDoubtKind
+from assay.analyse.mlperf import score_doubts as of_scores
+from assay.analyse.points.case import Case
+from assay.analyse.scaling import doubts as of_scaling
 from assay.logs import cache_clearing
 from assay.logs import doubts as of_logs
 from assay.records import SEVERITIES, SUBJECTS, Doubt, DoubtKind, Subject
 from assay.registry import EntryPoint, NamedEntries, registry, report
-
-__all__ = ["CASE_KINDS", "KINDS", "Case", "Side", "of", "of_subject", "rank"]
 
 CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     plausibility.ABOVE_BEST_KNOWN,
@@ -115,14 +114,14 @@ _OWN: dict[str, DoubtKind] = {
     kind.code: kind
     for kind in (
         *CASE_KINDS,
-        scaling.SUPERLINEAR,
-        scaling.OFF_THE_CURVE,
-        scaling.BATCH_DIFFERS,
-        scores.SCORE_CONTRADICTS,
-        scores.NO_RULE,
-        scores.RUN_COUNT,
-        scores.UNUSABLE_RUN,
-        scores.NOT_CONVERGED,
+        of_scaling.SUPERLINEAR,
+        of_scaling.OFF_THE_CURVE,
+        of_scaling.BATCH_DIFFERS,
+        of_scores.SCORE_CONTRADICTS,
+        of_scores.NO_RULE,
+        of_scores.RUN_COUNT,
+        of_scores.UNUSABLE_RUN,
+        of_scores.NOT_CONVERGED,
         result_sets.UNREADABLE_FILE,
         result_sets.MIXED_RUNS,
         result_sets.EQUAL_SEEDS,

@@ -8,7 +8,8 @@ from decimal import Decimal
 from itertools import pairwise
 from statistics import fmean
 
-from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side
+from assay.analyse.doubts.case_kinds import MOST_SHOWN, CaseDoubtKind
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.ratio import mean
 from assay.analyse.statistics.intervals import ROUNDING
 from assay.analyse.statistics.rounding import step

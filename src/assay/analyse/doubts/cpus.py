@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, counted
+from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted
+from assay.analyse.points.case import Case
 from assay.analyse.points.groups import probed
 from assay.records import Result, Shape
 from assay.units import significant

@@ -7,8 +7,9 @@ from collections import Counter
 from itertools import groupby
 from statistics import NormalDist, stdev
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, counted
+from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted
 from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
+from assay.analyse.points.case import Case
 from assay.analyse.points.encounters import lost_to_others
 from assay.analyse.points.groups import Group, cause
 from assay.analyse.points.replication import pairing, session_of

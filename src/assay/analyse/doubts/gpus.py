@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, evidence
+from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted, evidence
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import probed
 from assay.records import GpuUse, Result
 from assay.units import percent, significant

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind
+from assay.analyse.doubts.case_kinds import CaseDoubtKind
+from assay.analyse.points.case import Case
 from assay.records import Doubt, DoubtKind, InferenceRun, Result, Scalar
 
 LOADGENS = ("loadgen", "inference")  # workloads whose runs are LoadGen's: imported ones and our own

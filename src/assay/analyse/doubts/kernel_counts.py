@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted, evidence
+from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted, evidence
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.encounters import (
     encounter,
     heat_share,

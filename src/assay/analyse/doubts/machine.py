@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from assay.analyse.doubts.case import MOST_SHOWN, Case, CaseDoubtKind, Side, counted
+from assay.analyse.doubts.case_kinds import MOST_SHOWN, CaseDoubtKind, counted
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import probed
 from assay.records import Result, Scalar
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted
+from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted
 from assay.analyse.exchange.fabrics import port_bytes_per_s
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import probed
 from assay.analyse.points.ratio import mean
 from assay.logs.facts import ONLY_HOST

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted
+from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted
 from assay.analyse.exchange import fabrics
 from assay.analyse.expectations.references import matching
 from assay.analyse.expectations.shares import accelerator_name
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import probed
 from assay.analyse.points.ratio import mean
 from assay.records import Result, Scalar, Shape

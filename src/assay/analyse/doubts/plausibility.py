@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side
+from assay.analyse.doubts.case_kinds import CaseDoubtKind
 from assay.analyse.expectations.accelerators import of_name
 from assay.analyse.expectations.added import PublishedFigure
 from assay.analyse.expectations.references import HALF, REFERENCES, matching, workload_of
 from assay.analyse.expectations.shares import accelerator_name, arithmetic_of, number_format
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.ratio import mean
 from assay.records import Shape
 from assay.units import convert, factor, fixed, human

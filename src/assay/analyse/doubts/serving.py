@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from statistics import fmean
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind, Side, counted
+from assay.analyse.doubts.case_kinds import CaseDoubtKind
+from assay.analyse.expectations.requirements import few_beyond
+from assay.analyse.points.case import Case, Side
 from assay.records import DEFAULT_MARGIN, Result
 from assay.units import human, percent, significant
 
-FEWEST_BEYOND = 10  # requests above a percentile, on average
-UNEQUAL_REQUESTS = 1.5  # times as many on one side: the percentiles are then off by different shares
 LARGEST_LAG = 0.1  # of the median time to first token: the share that the client's own lag may have
 
 
@@ -75,26 +74,6 @@ DIFFERENT_LENGTHS = CaseDoubtKind(
 )
 
 
-def few_beyond(case: Case) -> str | None:
-    """A percentile with fewer than ten requests above it; in a comparison, if the sides' numbers differ."""
-    percentile = case.sides[0].group.point.labels.get("percentile")
-    if not isinstance(percentile, int | float):
-        return None
-    counts = {side.name: min(map(_answered, _results(side)), default=0) for side in case.sides}
-    most, (fewest, name) = max(counts.values()), min((count, name) for name, count in counts.items())
-    share = min(percentile, 100 - percentile) / 100
-    if not fewest or round(fewest * share, 9) >= FEWEST_BEYOND:
-        return None
-    if len(counts) > 1 and most < UNEQUAL_REQUESTS * fewest:
-        return None
-    whose = f" of {name}" if len(counts) > 1 else ""
-    return (
-        f"percentile {percentile:g} of {counted(fewest, 'request')} in a run{whose}: "
-        f"{significant(fewest * share, 2)} of them beyond it, "
-        f"{FEWEST_BEYOND} take {math.ceil(round(FEWEST_BEYOND / share, 6))} requests"
-    )
-
-
 FEW_BEYOND = CaseDoubtKind(
     code="few-beyond-percentile",
     subject="inference",
@@ -135,12 +114,6 @@ OTHER_RANK = CaseDoubtKind(
     remedy="Measure both sides with one version of Assay.",
     evidence=other_rank,
 )
-
-
-def _answered(result: Result) -> int:
-    """Requests behind the run's percentiles; 0 if not stated."""
-    sent, failed = (result.reading.facts.get(name) for name in ("requests", "failed_requests"))
-    return sent - failed if isinstance(sent, int) and isinstance(failed, int) else 0
 
 
 def _rank(result: Result) -> str:

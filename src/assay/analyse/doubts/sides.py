@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from assay.analyse.doubts.case import MOST_SHOWN, UNSTEADY, Case, CaseDoubtKind, Side, steady_facts
+from assay.analyse.doubts.case_kinds import MOST_SHOWN, UNSTEADY, CaseDoubtKind, steady_facts
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import probed
 from assay.logs.facts import NCCL_BLOCKING, NCCL_SETTINGS, OPERATION_UNKNOWN
 from assay.logs.fio_settings import SETTINGS as FIO_SETTINGS

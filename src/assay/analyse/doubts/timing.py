@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assay.analyse.doubts.case import Case, CaseDoubtKind
+from assay.analyse.doubts.case_kinds import CaseDoubtKind
+from assay.analyse.points.case import Case
 from assay.records import DEFAULT_MARGIN, Measurement, Point, Result
 from assay.units import human, percent
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from assay.analyse.points.groups import Group, Sample
 from assay.analyse.points.ratio import mean, one_side, ratio
 from assay.analyse.points.replication import Session, session_of
-from assay.analyse.scaling.curve import Curve
 from assay.records import Estimate, Measurement, Point, Result, Scaling, ScalingPoint, Shape
 from assay.units import convert
 
@@ -71,15 +70,16 @@ def exchange_s(latency_s: Mapping[int, float], payload_bytes: float) -> float | 
     return latency_s[below] * math.pow(latency_s[above] / latency_s[below], part)
 
 
-def of_curve(curve: Curve, scaling: Scaling, results: Iterable[Result]) -> Iterator[Communication]:
+def of_curve(groups: Sequence[Group], scaling: Scaling, results: Iterable[Result]) -> Iterator[Communication]:
     """Each size of a training at which an all-reduce was measured, too.
 
+    groups   of the training's curve, a size each
     scaling  of the same curve, for the efficiencies
     results  containing all-reduces: those count that ran in the training's sessions, on its system, in its
              shape, over its backend
     """
     exchanges = [r for r in results if r.run.trial.workload == "allreduce"]
-    for group, point in zip(curve.groups, scaling.points, strict=True):
+    for group, point in zip(groups, scaling.points, strict=True):
         if exchanges and point.ranks > 1:
             yield from _at(group, point, scaling.points[0], exchanges)
 

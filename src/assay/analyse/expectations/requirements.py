@@ -8,28 +8,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import stdev
 from typing import Literal
 
-from assay.analyse import doubts
 from assay.analyse.comparison.lost_time import MOST_LOST
-from assay.analyse.doubts.kernel_counts import OTHERS_USED_ITS_CPUS
-from assay.analyse.doubts.serving import FEW_BEYOND
 from assay.analyse.points import encounters
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Metrics, group, place_of
 from assay.analyse.points.ratio import logs, looks_of, one_side
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.sequential import allowance
 from assay.records import DEFAULT_MARGIN, Estimate, Expectation, Point, Requirement, Result
-from assay.units import convert, human, percent
+from assay.units import convert, human, percent, significant
 
 CONFIDENCE = 0.9  # at least: two-sided, so that each end is a one-sided 95 % bound
+FEWEST_BEYOND = 10  # requests above a percentile, on average
+UNEQUAL_REQUESTS = 1.5  # times as many on one side: the percentiles are then off by different shares
+
+
+@dataclass(frozen=True)
+class CheckedRequirement:
+    """A requirement's verdict with what it rests on.
+
+    case        the runs at the point; None if there are none
+    may_change  whether the time that others may have taken from the runs could change the verdict
+    """
+
+    requirement: Requirement
+    case: Case | None
+    may_change: bool = True
 
 
 def check(
     results: Sequence[Result], expectations: Mapping[str, Sequence[Expectation]], *, metrics: Metrics
-) -> tuple[Requirement, ...]:
+) -> tuple[CheckedRequirement, ...]:
     """One verdict per system, requirement and point of the sweep that ran.
 
     expectations  by benchmark, each in a unit of the metric's kind
@@ -54,7 +67,7 @@ def _of_system(
     results: Sequence[Result],
     expectations: Mapping[str, Sequence[Expectation]],
     metrics: Metrics,
-) -> Iterator[Requirement]:
+) -> Iterator[CheckedRequirement]:
     groups = group(results, metrics)
     places = {place_of(result.run): result.run for result in results}
     for benchmark, required in expectations.items():
@@ -64,38 +77,62 @@ def _of_system(
                 for key, point_group in groups.items()
                 if (key.place.benchmark, key.metric) == (benchmark, expectation.metric)
             }
-            yield from (_verdict(system, point_group, expectation) for point_group in here.values())
+            yield from (_checked(system, point_group, expectation) for point_group in here.values())
             measured = {key.place for key in here}
             for place, run in places.items():
                 if place.benchmark == benchmark and place not in measured:
                     point = Point(
                         benchmark, place.shape, expectation.metric, expectation.unit, None, run.trial.varied
                     )
-                    yield Requirement(
-                        system,
-                        point,
-                        expectation,
-                        None,
-                        "undecided",
-                        f"no run that counts reports {expectation.metric}",
+                    why = f"no run that counts reports {expectation.metric}"
+                    yield CheckedRequirement(
+                        Requirement(system, point, expectation, None, "undecided", why), None
                     )
 
 
-def _verdict(system: str, measured: Group, expectation: Expectation) -> Requirement:
-    estimate, why = _estimate(measured)
-    needed = convert(expectation.value, expectation.unit, measured.point.unit)
-    case = doubts.Case((doubts.Side(system, measured),), estimate)
-    lost = encounters.lost_to_others([sample.result for sample in measured.samples], DEFAULT_MARGIN)
+def _checked(system: str, runs: Group, expectation: Expectation) -> CheckedRequirement:
+    estimate, why = _estimate(runs)
+    needed = convert(expectation.value, expectation.unit, runs.point.unit)
+    case = Case((Side(system, runs),), estimate)
+    lost = encounters.lost_to_others([sample.result for sample in runs.samples], DEFAULT_MARGIN)
     verdict, reason = decide(estimate, expectation.relation, needed, lost)
-    if looks := looks_of(measured.samples):
+    if looks := looks_of(runs.samples):
         reason += f" ({allowance(estimate.confidence, looks)})"
-    raised = doubts.of(case)
-    for doubt in raised:
-        if doubt.code == FEW_BEYOND.code:
-            verdict, reason = "undecided", doubt.evidence
-    if verdict != "undecided" and not _may_change(measured, estimate, expectation.relation, needed):
-        raised = tuple(doubt for doubt in raised if doubt.code not in OTHERS_USED_ITS_CPUS)
-    return Requirement(system, measured.point, expectation, estimate, verdict, why or reason, raised)
+    if too_few := few_beyond(case):
+        verdict, reason = "undecided", too_few
+    requirement = Requirement(system, runs.point, expectation, estimate, verdict, why or reason)
+    may_change = verdict == "undecided" or _may_change(runs, estimate, expectation.relation, needed)
+    return CheckedRequirement(requirement, case, may_change)
+
+
+def few_beyond(case: Case) -> str | None:
+    """A percentile with fewer than ten requests beyond it; in a comparison, if the sides' numbers differ."""
+    percentile = case.sides[0].group.point.labels.get("percentile")
+    if not isinstance(percentile, int | float):
+        return None
+    counts = {
+        side.name: min((_answered(sample.result) for sample in side.group.samples), default=0)
+        for side in case.sides
+    }
+    most, (fewest, name) = max(counts.values()), min((count, name) for name, count in counts.items())
+    share = min(percentile, 100 - percentile) / 100
+    if not fewest or round(fewest * share, 9) >= FEWEST_BEYOND:
+        return None
+    if len(counts) > 1 and most < UNEQUAL_REQUESTS * fewest:
+        return None
+    requests = "1 request" if fewest == 1 else f"{fewest} requests"
+    whose = f" of {name}" if len(counts) > 1 else ""
+    return (
+        f"percentile {percentile:g} of {requests} in a run{whose}: "
+        f"{significant(fewest * share, 2)} of them beyond it, "
+        f"{FEWEST_BEYOND} take {math.ceil(round(FEWEST_BEYOND / share, 6))} requests"
+    )
+
+
+def _answered(result: Result) -> int:
+    """Requests behind the run's percentiles; 0 if not stated."""
+    sent, failed = (result.reading.facts.get(name) for name in ("requests", "failed_requests"))
+    return sent - failed if isinstance(sent, int) and isinstance(failed, int) else 0
 
 
 def _may_change(measured: Group, estimate: Estimate, relation: Literal[">=", "<="], needed: float) -> bool:

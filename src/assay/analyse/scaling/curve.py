@@ -5,35 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import takewhile
 
-from assay.analyse import doubts
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Key, Metrics, Place, group
 from assay.analyse.points.ratio import one_side, ratio
 from assay.errors import InputError
 from assay.records import Better, Estimate, Metric, Result, Run, Scaling, ScalingPoint, Shape
-
-
-def scale(
-    results: Iterable[Result],
-    *,
-    metrics: Metrics,
-    metric: str | Sequence[str] | None = None,
-    across: str | None = None,
-) -> tuple[Scaling, ...]:
-    """One curve per system, benchmark and swept point, over at least two sizes.
-
-    metrics  what a run's workload declares
-    metric   whose curves; None is each workload's first metric that scales with the ranks
-    across   name of one curve over all systems, each of which is a size of it
-
-    The speed-up's interval is paired by block if sizes were shuffled together, else Welch's; every one
-    allows for interim looks if there were any.
-    Metrics that don't scale (bus bandwidth, latency, accuracy), that have no direction,
-    or that have values that are not above 0, have no curve.
-    Raises InputError if two systems on one curve have the same size.
-    """
-    return tuple(c.scaling() for c in curves(results, metrics=metrics, metric=metric, across=across))
 
 
 def curves(
@@ -43,7 +22,16 @@ def curves(
     metric: str | Sequence[str] | None = None,
     across: str | None = None,
 ) -> list[Curve]:
-    """The same with the runs behind each point."""
+    """One curve per system, benchmark and swept point, over at least two sizes.
+
+    metrics  what a run's workload declares
+    metric   whose curves; None is each workload's first metric that scales with the ranks
+    across   name of one curve over all systems, each of which is a size of it
+
+    Metrics that don't scale (bus bandwidth, latency, accuracy), that have no direction,
+    or that have values that are not above 0, have no curve.
+    Raises InputError if two systems on one curve have the same size.
+    """
     metric_names = (metric,) if isinstance(metric, str) else metric
     return [
         curve
@@ -158,7 +146,11 @@ class Curve:
     beside: tuple[Curve, ...] = ()
 
     def scaling(self) -> Scaling:
-        """Each size relative to the smallest."""
+        """Each size relative to the smallest.
+
+        The speed-up's interval is paired by block if sizes were shuffled together, else Welch's; every one
+        allows for interim looks if there were any.
+        """
         first = self.groups[0]
         return Scaling(
             system=self.system,
@@ -167,8 +159,13 @@ class Curve:
             unit=first.point.unit,
             better=self.better,
             labels=first.point.labels,
-            points=tuple(self._point(size_group) for size_group in self.groups),
+            points=tuple(point for point, _ in self._sizes),
         )
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """What each point of `scaling` rests on: the size's runs, compared with those of the smallest."""
+        return tuple(case for _, case in self._sizes)
 
     def metrics_of_the_system(self) -> list[str]:
         """Metrics of the same runs that don't depend on how many samples the target takes."""
@@ -185,32 +182,33 @@ class Curve:
                 )
         return ()
 
-    def _point(self, size_group: Group) -> ScalingPoint:
-        first, size_group = self.groups[0], size_group.in_unit(self.groups[0].point.unit)
-        ranks = _ranks(size_group)
-        value = one_side(size_group)
-        if size_group is first:
-            unity = Estimate(1.0, None, None, len(size_group.samples), "")
-            alone = doubts.Case((doubts.Side(self.system, size_group),), value)
-            return ScalingPoint(size_group.point.shape, ranks, value, unity, unity, "", doubts.of(alone))
-        size_ratio = ratio(first, size_group)
+    @cached_property
+    def _sizes(self) -> tuple[tuple[ScalingPoint, Case], ...]:
+        return tuple(map(self._size, self.groups))
+
+    def _size(self, group: Group) -> tuple[ScalingPoint, Case]:
+        first = self.groups[0]
+        group = group.in_unit(first.point.unit)
+        shape, ranks, value = group.point.shape, _ranks(group), one_side(group)
+        if group is first:
+            unity = Estimate(1.0, None, None, len(group.samples), "")
+            alone = Case((Side(self.system, group),), value)
+            return ScalingPoint(shape, ranks, value, unity, unity, ""), alone
+        to_first = ratio(first, group)
         sign = 1 if self.better == "higher" else -1  # a time is inverted
-        speedup = replace(size_ratio.interval, centre=sign * size_ratio.interval.centre)
+        speedup = replace(to_first.interval, centre=sign * to_first.interval.centre)
         ideal = math.log(ranks / _ranks(first))
-        sides = (
-            doubts.Side(first.point.shape, size_ratio.a),
-            doubts.Side(size_group.point.shape, size_ratio.b),
-        )
-        estimate = speedup.estimate("", size_ratio.confidence)
-        return ScalingPoint(
-            shape=size_group.point.shape,
+        estimate = speedup.estimate("", to_first.confidence)
+        point = ScalingPoint(
+            shape=shape,
             ranks=ranks,
             value=value,
             speedup=estimate,
-            efficiency=replace(speedup, centre=speedup.centre - ideal).estimate("", size_ratio.confidence),
-            method=size_ratio.method,
-            doubts=doubts.of(doubts.Case(sides, estimate, None, size_ratio.interleaved, size_ratio.dropped)),
+            efficiency=replace(speedup, centre=speedup.centre - ideal).estimate("", to_first.confidence),
+            method=to_first.method,
         )
+        sides = (Side(first.point.shape, to_first.a), Side(shape, to_first.b))
+        return point, Case(sides, estimate, None, to_first.interleaved, to_first.dropped)
 
 
 def _ranks(size_group: Group) -> int:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from assay.analyse.doubts import scaling as scaling_doubts
 from assay.analyse.exchange import communication
 from assay.analyse.exchange.communication import Communication
 from assay.analyse.expectations.shares import Flops, Usage, of_group
 from assay.analyse.points.groups import Group, Sample
 from assay.analyse.points.ratio import Ratio, logs, looked_at, ratio
 from assay.analyse.points.replication import pairing
+from assay.analyse.scaling import doubts as scaling_doubts
 from assay.analyse.scaling import laws
 from assay.analyse.scaling.batches import Kind, kind_of, one_training
 from assay.analyse.scaling.borders import Border, border
@@ -177,7 +177,7 @@ def study(
         steps=gained,
         left_out=() if chosen is None else tuple(g.point.shape for g in packed if g not in together),
         per_rank=curve.per_rank(),
-        communication=tuple(communication.of_curve(curve, scaling, beside)),
+        communication=tuple(communication.of_curve(curve.groups, scaling, beside)),
     )
 
 

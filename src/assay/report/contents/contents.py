@@ -13,12 +13,18 @@ from assay.analyse.comparison.sides import (
     against,
     are_ranked,
     baseline_of,
-    judge,
     led_by,
     primary_metrics,
 )
 from assay.analyse.expectations.requirements import check
 from assay.analyse.expectations.shares import Flops
+from assay.analyse.judgement import (
+    judge,
+    ranking_with_doubts,
+    requirement_with_doubts,
+    study_with_doubts,
+)
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import SIZE, Group, Key, Metrics, cause, group
 from assay.analyse.points.ratio import one_side
 from assay.analyse.scaling.curve import Curve, curves, sizes_of_one_system
@@ -42,7 +48,7 @@ from assay.report.sentences.sentences import ComparedBenchmark, questions
 if TYPE_CHECKING:
     from assay.analyse.exchange.curves import ExchangeCurve
     from assay.analyse.mlperf.decompose import Decomposition
-    from assay.analyse.rankings.ranking import Ranking
+    from assay.analyse.rankings import Ranking
     from assay.analyse.scaling.study import Study
     from assay.report.contents.summaries import RunTime
 
@@ -266,8 +272,8 @@ def _requirements(
 ) -> Iterator[Requirement]:
     expectations: Mapping[str, Sequence[Expectation]] = {} if plan is None else plan.expectations
     for name, results in sides.items():
-        for requirement in check(results, expectations, metrics=metrics):
-            yield replace(requirement, system=name)
+        for checked in check(results, expectations, metrics=metrics):
+            yield replace(requirement_with_doubts(checked), system=name)
 
 
 def _without(
@@ -281,9 +287,9 @@ def _without(
 
 
 def _ranked(sides: Mapping[str, Sequence[Result]], metrics: Metrics) -> tuple[Ranking, ...]:
-    from assay.analyse.rankings.ranking import rankings
+    from assay.analyse.rankings import rankings
 
-    return rankings(sides, metrics)
+    return tuple(map(ranking_with_doubts, rankings(sides, metrics)))
 
 
 def _exchanges(groups: Mapping[str, Mapping[Key, Group]]) -> Iterator[ExchangeCurve]:
@@ -314,7 +320,7 @@ def _studies(
 def _study(curve: Curve, *, flops: Flops | None, beside: Sequence[Result]) -> Study:
     from assay.analyse.scaling.study import study
 
-    return study(curve, flops=flops, beside=beside)
+    return study_with_doubts(study(curve, flops=flops, beside=beside), curve)
 
 
 def _splits(pairs: Sequence[SidePair], margin: float) -> Iterator[Decomposition]:
@@ -338,10 +344,8 @@ def _alone(
     for name, own_groups in groups.items():
         for point_group in own_groups.values():
             if point_group.samples and primary[point_group.point.benchmark] == point_group.point.metric:
-                yield (
-                    point_group.point,
-                    doubts.of(doubts.Case((doubts.Side(name, point_group),), one_side(point_group))),
-                )
+                case = Case((Side(name, point_group),), one_side(point_group))
+                yield point_group.point, doubts.of(case)
 
 
 def failures(side: str, results: Iterable[Result]) -> list[Failure]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from assay.analyse.rankings.ranking import RankedSystem, Ranking, UnrankedSystem
+from assay.analyse.rankings import RankedSystem, Ranking, UnrankedSystem
 from assay.records import Estimate, to_plain
 from assay.report import figures
 from assay.units import counted, factor

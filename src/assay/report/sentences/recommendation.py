@@ -11,7 +11,7 @@ from assay.analyse.comparison.sides import OpenQuestion
 from assay.analyse.comparison.verdict import more_runs_may_decide, obstacle
 from assay.analyse.doubts import KINDS
 from assay.analyse.doubts.design import FAILED_RUNS_LEFT_OUT
-from assay.analyse.doubts.scaling import SUPERLINEAR
+from assay.analyse.scaling.doubts import SUPERLINEAR
 from assay.records import Comparison, Doubt, Requirement
 from assay.report import figures
 from assay.report.contents.contents import Contents
@@ -22,7 +22,7 @@ from assay.report.sentences.why import undecided_reason
 from assay.units import all_of
 
 if TYPE_CHECKING:
-    from assay.analyse.rankings.ranking import Ranking
+    from assay.analyse.rankings import Ranking
 
 _LOST = FAILED_RUNS_LEFT_OUT.code  # how far it may have shifted the measurements is part of the answer
 _FINAL = ("Accept", "Do not accept")

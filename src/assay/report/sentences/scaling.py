@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.analyse.doubts import KINDS
-from assay.analyse.doubts.scaling import SUPERLINEAR
 from assay.analyse.exchange.communication import Communication
+from assay.analyse.scaling.doubts import SUPERLINEAR
 from assay.analyse.scaling.laws import MISFIT
 from assay.analyse.scaling.study import Law, Layout, Prediction, Study
 from assay.analyse.spending import Spending

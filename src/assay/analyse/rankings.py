@@ -31,13 +31,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, NamedTuple
 
-from assay.analyse.doubts import Side
 from assay.analyse.mlperf.score import score
+from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Metrics, group
 from assay.analyse.points.ratio import Ratio, logs, one_side, ratio
-from assay.analyse.rankings.inputs import misleading
 from assay.analyse.statistics.intervals import one_mean, ratio_end, t_quantile
-from assay.records import Better, Doubt, Estimate, Result, Scalar, Shape
+from assay.records import DEFAULT_MARGIN, Better, Doubt, Estimate, Result, Scalar, Shape
 from assay.units import counted
 
 _FARTHEST, _STEPS = 8.0, 801  # standard errors over which the largest error is averaged
@@ -135,6 +134,15 @@ class Ranking:
         return tuple(sorted(leading, key=lambda s: standing(s, basis).place))
 
 
+@dataclass(frozen=True)
+class RankedCases:
+    """A ranking with what it rests on: each system's value, and each pair of systems compared."""
+
+    ranking: Ranking
+    systems: tuple[Case, ...]
+    pairs: tuple[Case, ...]
+
+
 def standing(system: RankedSystem, basis: Basis) -> RankPosition:
     """The system's place by one of the two measures."""
     return system.total if basis == "total" else system.each
@@ -142,7 +150,7 @@ def standing(system: RankedSystem, basis: Basis) -> RankPosition:
 
 def rankings(
     sides: Mapping[str, Sequence[Result]], metrics: Metrics, metric: str | None = None
-) -> tuple[Ranking, ...]:
+) -> tuple[RankedCases, ...]:
     """One ranking per benchmark that at least two systems have, by name.
 
     metric  overrides time to train, or each benchmark's first metric with a direction
@@ -163,10 +171,10 @@ def rankings(
         for (benchmark, name, _), entries in entries_by_point.items()
         if len({side for side, _ in entries}) > 1 and name == (metric or chosen_metric[benchmark])
     ]
-    return tuple(sorted(benchmark_rankings, key=lambda ranking: ranking.benchmark))
+    return tuple(sorted(benchmark_rankings, key=lambda ranked: ranked.ranking.benchmark))
 
 
-def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
+def _ranking(measured: Sequence[tuple[str, Group]]) -> RankedCases:
     point = measured[0][1].point
     entries = [(name, here) for name, here in measured if min(here.values) > 0]
     left_out = tuple(
@@ -203,7 +211,7 @@ def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
     sides = [
         Side(f"{name} ({here.point.shape})", here) for (name, _), here in zip(entries, groups, strict=True)
     ]
-    return Ranking(
+    ranking = Ranking(
         point.benchmark,
         point.metric,
         point.unit,
@@ -211,8 +219,14 @@ def _ranking(measured: Sequence[tuple[str, Group]]) -> Ranking:
         point.labels,
         ordered,
         left_out,
-        misleading(sides, ratios),
         flattered=_flattered([groups[index] for index, position in enumerate(total) if position.may_lead]),
+    )
+    return RankedCases(
+        ranking,
+        tuple(Case((side,), value) for side, value in zip(sides, values, strict=True)),
+        tuple(
+            Case((sides[a], sides[b]), of_pair.estimate, DEFAULT_MARGIN) for (a, b), of_pair in ratios.items()
+        ),
     )
 
 
