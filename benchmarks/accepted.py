@@ -2,7 +2,7 @@
 
 RUNS is the runs directory into which `assay import` imported whole rounds, SET their names. A result is
 one system's runs of one benchmark; it raises a doubt if any of its figures does. Prints the table of
-assay/analyse/doubts/accepted_results.py.
+assay/analyse/doubts/rates.py.
 """
 
 from __future__ import annotations

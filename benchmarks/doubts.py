@@ -1,6 +1,6 @@
 """False alarms and power of the tests among the doubts, by simulation: `python benchmarks/doubts.py`.
 
-Prints the table of assay/analyse/doubts/detection.py. With --critical, the values that two modes must
+Prints the table of assay/analyse/doubts/rates.py. With --critical, the values that two modes must
 exceed in assay/analyse/statistics/trouble.py. Every set is one side alone, or the log-ratios of paired
 blocks: the level of a test there. Each of two unpaired sides has half of it.
 """
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from options import parse, sized
 
-from assay.analyse.doubts.detection import RUNS
+from assay.analyse.doubts.rates import RUNS
 from assay.analyse.doubts.series import is_no_gain, is_slow_start, start
-from assay.analyse.points.succession import LEVEL
+from assay.analyse.points.replication import LEVEL
 from assay.analyse.statistics import trouble
 
 SETS = 10_000

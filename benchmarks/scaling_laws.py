@@ -21,11 +21,10 @@ import numpy as np
 from options import parse, sized
 
 from assay.analyse.scaling import study
-from assay.analyse.scaling.borders import border
 from assay.analyse.scaling.doubts import off_the_curve
 from assay.analyse.scaling.extrapolation import extrapolate
 from assay.analyse.scaling.laws import Fit, Name, Size, fit, held_out
-from assay.analyse.scaling.steps import step_confidence
+from assay.analyse.scaling.sizes import border, step_confidence
 from assay.analyse.statistics.intervals import welch
 from assay.records import Estimate
 

@@ -1,4 +1,4 @@
-"""The constants of `outliers.py` and `populations.py`; how often nodes are blamed, and slow ones found.
+"""The constants of `outliers.py`; how often nodes are blamed, and slow ones found.
 
 Rates of a multiple of the median absolute deviation and of SuperBench's similarity are for comparison.
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from options import parse, sized
 
-from assay.analyse.statistics import outliers, populations
+from assay.analyse.statistics import outliers
 from assay.analyse.statistics.outliers import FALSE_ALARM, FEWEST, MOST
 from assay.analyse.sweeps.nodes import LEAST_LOSS, slow_nodes
 
@@ -89,7 +89,7 @@ def ratios(values: Floats) -> Floats:
 
 def separations(values: Floats) -> Floats:
     """Largest separation of two sides of many crowds."""
-    found: Floats = populations.separations(np.sort(values, axis=1)).max(axis=1)
+    found: Floats = outliers.separations(np.sort(values, axis=1)).max(axis=1)
     return found
 
 
@@ -120,7 +120,7 @@ def _critical(
 
 def separation(members: int, draws: int) -> float:
     """The separation that the worst single population exceeds at the tabulated rate."""
-    return _critical(SINGLE, members, draws, separations, [populations.BY_CHANCE])[0]
+    return _critical(SINGLE, members, draws, separations, [outliers.BY_CHANCE])[0]
 
 
 Rule = Callable[[Floats], Floats]
@@ -139,9 +139,9 @@ def assay_rule(speeds: Floats) -> Floats:
     counts = np.where(apart.any(axis=1), apart.shape[1] - apart[:, ::-1].argmax(axis=1), 0)
     found = np.zeros_like(values)
     np.put_along_axis(found, order, 2.0 * (np.arange(nodes) < counts[:, None]), axis=1)
-    if nodes >= populations.FEWEST:
+    if nodes >= outliers.FEWEST_OF_TWO:
         for sweep in range(len(values)):
-            if populations.lower_population(values[sweep].tolist()) is not None:
+            if outliers.lower_population(values[sweep].tolist()) is not None:
                 found[sweep] = _by_library(values[sweep])
     return found
 
@@ -283,7 +283,7 @@ def main() -> None:
     for members in SIZES:
         print(f"    {members}: {constants(members, options.draws)},", flush=True)
     print("}")
-    for members in (size for size in SIZES if size >= populations.FEWEST):
+    for members in (size for size in SIZES if size >= outliers.FEWEST_OF_TWO):
         print(f"    {members}: {separation(members, options.draws)},", flush=True)
     if not options.table:
         report(options.sweeps)

@@ -11,8 +11,8 @@ import numpy as np
 from options import parse, sized
 from slow_nodes import SEED, Draw, normal, t3
 
-from assay.analyse.sweeps.pair_baselines import pairs_before
 from assay.analyse.sweeps.slow_parts import Pair
+from assay.analyse.sweeps.verdicts import pairs_before
 
 SPREAD, MARGIN = 0.01, 0.05
 LAWS: dict[str, Draw] = {"normal": normal, "t3": t3}

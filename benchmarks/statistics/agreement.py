@@ -10,7 +10,7 @@ from methods import Ratios
 
 from assay.analyse.comparison.families import corrected
 from assay.analyse.comparison.verdict import decide
-from assay.analyse.points.succession import Succession, drifts, worth
+from assay.analyse.points.replication import Succession, drifts, worth
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.intervals import Hidden, LogInterval
 from assay.records import Comparison, Point

@@ -15,7 +15,7 @@ from drawn_runs import NORMAL, Floats
 from experiment import AT_MOST_5, MARGIN, Experiment, Rate
 from methods import Flags
 
-from assay.analyse.comparison.lost_time import MOST_LOST
+from assay.analyse.comparison.verdict import MOST_LOST
 
 CPUS = 2
 TRUTHS = {"two threads are 1.9 times as fast": 1.9, "two threads are as fast as one": 1.0}

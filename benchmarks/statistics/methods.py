@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from assay.analyse.points.succession import FEWEST_FOR_WORTH, LEAST_DEGREES, LEVEL
+from assay.analyse.points.replication import FEWEST_FOR_WORTH, LEAST_DEGREES, LEVEL
 from assay.analyse.statistics.intervals import LEAST_VARIANCE_RATIO
 
 Floats = NDArray[np.float64]

@@ -38,7 +38,7 @@ TABLES: Final[Mapping[str, str]] = {
     "assay.launchers": "assay.launch:PLATFORMS",
     "assay.doubts": "assay.analyse.doubts:KINDS",
     "assay.charts": "assay.report.charts:CHARTS",
-    "assay.expectations": "assay.analyse.expectations.added:EXPECTATIONS",
+    "assay.expectations": "assay.analyse.expectations.references:EXPECTATIONS",
     "assay.commands": "assay.cli.commands:COMMANDS",
 }
 _METADATA: Final = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}

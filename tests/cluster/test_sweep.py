@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from assay import cli
-from assay.analyse.sweeps.figures import SweepFigure, SweepSession, judged_nodes, judged_pairs
+from assay.analyse.sweeps.verdicts import SweepFigure, SweepSession, judged_nodes, judged_pairs
 from assay.cluster import sweep
 from assay.cluster.sweep import Group, each_alone, member_list, pair_rounds
 from assay.errors import EXIT_UNDECIDED, InputError

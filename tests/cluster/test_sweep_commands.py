@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import cli
-from assay.analyse.sweeps.figures import SweepFigure, SweepSession, judged_pairs
+from assay.analyse.sweeps.verdicts import SweepFigure, SweepSession, judged_pairs
 from assay.cluster import sweep
 from assay.errors import InputError
 from assay.records import Point

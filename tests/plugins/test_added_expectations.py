@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.analyse.expectations.accelerators import of_name
-from assay.analyse.expectations.references import matching
+from assay.analyse.expectations.references import matching, of_name
 from plugin_packages import STATED, install, used
 
 LAB = f"""{STATED}

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from test_exchange_curves import EDR, SIZES, bent, metrics, run, straight
 
-from assay.analyse.comparison.curve_verdicts import curve_verdicts
+from assay.analyse.comparison.families import curve_verdicts
 from assay.records import Comparison, Result
 from assay.report import markdown
 from assay.report.charts import Chart, charts

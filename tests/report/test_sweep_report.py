@@ -13,11 +13,9 @@ import pytest
 from rich.console import Console
 
 import stated_runs
-from assay.analyse.sweeps.figures import Pairs
 from assay.analyse.sweeps.nodes import BaselineChange
 from assay.analyse.sweeps.slow_parts import Blame, SlowPart
-from assay.analyse.sweeps.suspects import Suspect
-from assay.analyse.sweeps.verdicts import SweepVerdicts
+from assay.analyse.sweeps.verdicts import Pairs, Suspect, SweepVerdicts
 from assay.cluster.sweep import GROUPS_FILE, PAIRS, pair_rounds, systems
 from assay.errors import InputError
 from assay.questions.evidence import RunSet

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from assay.analyse.comparison import lost_time
+from assay.analyse.comparison import compare
 from assay.analyse.statistics.sequential import nominal_p
 from assay.run.interim_looks import Limits, overrun
 from assay.rundir import session as rundir
@@ -185,7 +185,7 @@ def test_a_load_that_forbids_verdicts_ends_it_at_the_first_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as loaded:
-        loaded.setattr(lost_time, "lost_by_sides", lambda *_: (0.5, 0.4))
+        loaded.setattr(compare, "lost_by_sides", lambda *_: (0.5, 0.4))
         document, said = until(site(tmp_path, factor=0.8))
     assert said.returncode == 3, said.stderr
     assert (document["until"]["ended"], document["until"]["blocks"]) == ("more runs decide nothing", 3)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from assay.analyse.sweeps.figures import SweepFigure, SweepSession
-from assay.analyse.sweeps.verdicts import judge_sweep
+from assay.analyse.sweeps.verdicts import SweepFigure, SweepSession, judge_sweep
 from assay.cluster.sweep import most_rounds, pair_rounds
 from assay.records import Point
 from assay.report.contents.contents import Failure, Recipe

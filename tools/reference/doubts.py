@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from assay.analyse.doubts import of_subject
-from assay.analyse.doubts.accepted_results import RAISED, REASONS, RESULTS
-from assay.analyse.doubts.detection import POWER, RUNS
+from assay.analyse.doubts.rates import POWER, RAISED, REASONS, RESULTS, RUNS
 from assay.records import SEVERITIES, SUBJECTS
 
 

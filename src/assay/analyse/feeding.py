@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse.comparison import lost_time
+from assay.analyse.comparison.verdict import MOST_LOST, allowing_for, lost_as_text, lost_by_sides, too_much
 from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Metrics, group
-from assay.analyse.points.ratio import Ratio, one_side, ratio, why_no_ratio
+from assay.analyse.points.ratio import Ratio, one_side, ratio, scaled, why_no_ratio
 from assay.records import DEFAULT_MARGIN, Doubt, Estimate, Result
 from assay.units import percent
 
@@ -104,10 +104,6 @@ class _Measured:
     @property
     def ranks(self) -> int:
         return self.first.run.trial.shape.ranks
-
-    @property
-    def results(self) -> list[Result]:
-        return [sample.result for sample in self.group.samples]
 
     @property
     def name(self) -> str:
@@ -262,18 +258,13 @@ def _feeding(supply: _Measured, demand: _Measured, sample_bytes: float | None) -
     unit = demand.group.point.unit if sample_bytes is None else "B/s"
     feeding = Feeding(
         supply.side(one_side(supply.group)),
-        demand.side(_scaled(one_side(demand.group), each, unit)),
+        demand.side(scaled(one_side(demand.group), each, unit)),
         str(supply.group.point.labels.get("phase", "")),
         sample_bytes,
-        _scaled(times, 1 / each, ""),
+        scaled(times, 1 / each, ""),
         why,
     )
     return feeding, _case(supply, demand, supply_ratio)
-
-
-def _scaled(estimate: Estimate, factor: float, unit: str) -> Estimate:
-    low, high = (None if end is None else end * factor for end in (estimate.low, estimate.high))
-    return replace(estimate, value=estimate.value * factor, low=low, high=high, unit=unit)
 
 
 def _case(supply: _Measured, demand: _Measured, supply_ratio: Ratio) -> Case:
@@ -286,10 +277,10 @@ def _allowed(supply: _Measured, demand: _Measured, supply_ratio: Ratio) -> tuple
     if supply_ratio.interval.why:
         why = supply_ratio.interval.why.replace("A has", "the demand has").replace("B has", "the supply has")
         return supply_ratio.estimate, why
-    lost = lost_time.lost_by_sides(demand.results, supply.results, DEFAULT_MARGIN)
-    if lost_time.too_much(lost):
-        loss_text = lost_time.words(lost, (demand.name, supply.name))
-        limit = f"nothing is promised above {percent(lost_time.MOST_LOST)}"
+    lost = lost_by_sides(demand.group.results, supply.group.results, DEFAULT_MARGIN)
+    if too_much(lost):
+        loss_text = lost_as_text(lost, (demand.name, supply.name))
+        limit = f"nothing is promised above {percent(MOST_LOST)}"
         why = f"{loss_text}; {limit}: run again on an idle machine"
         return replace(supply_ratio.estimate, low=None, high=None), why
-    return lost_time.allowing_for(lost, supply_ratio.estimate, "higher"), ""
+    return allowing_for(lost, supply_ratio.estimate, "higher"), ""

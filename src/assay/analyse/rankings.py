@@ -36,7 +36,7 @@ from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Metrics, group
 from assay.analyse.points.ratio import Ratio, logs, one_side, ratio
 from assay.analyse.statistics.intervals import one_mean, ratio_end, t_quantile
-from assay.records import DEFAULT_MARGIN, Better, Doubt, Estimate, Result, Scalar, Shape
+from assay.records import DEFAULT_MARGIN, Better, Doubt, Estimate, Result, Scalar
 from assay.units import counted
 
 _FARTHEST, _STEPS = 8.0, 801  # standard errors over which the largest error is averaged
@@ -186,7 +186,7 @@ def _ranking(measured: Sequence[tuple[str, Group]]) -> RankedCases:
     # Log of slowness: for a rate or an amount, a higher value means less slowness.
     values = [one_side(here) for here in groups]
     pairs = _pairs(values, ratios, sign)
-    ranks = [Shape.parse(here.point.shape).ranks for here in groups]
+    ranks = [here.ranks for here in groups]
     slow = [sign * math.log(value.value) for value in values]
     whole = not left_out
     total = _standings(slow, pairs, whole=whole)
@@ -392,7 +392,7 @@ def _accelerator(here: Group) -> str:
 
 def _scores(here: Group) -> tuple[float | None, float | None]:
     """MLPerf's score of these runs in minutes, and the scaled one; only for imported training logs."""
-    results = [sample.result for sample in here.samples] + list(here.left_out)
+    results = [*here.results, *here.left_out]
     runs = [r.reading.training for r in results if r.reading.training is not None]
     if here.point.metric != SCORED or not runs or len(runs) < len(results):
         return None, None

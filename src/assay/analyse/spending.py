@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from assay.analyse.points.ratio import scaled
 from assay.records import Estimate, Scaling, ScalingPoint
 from assay.units import factor
 
@@ -46,15 +47,15 @@ def spending(point: ScalingPoint, scaling: Scaling, prices: Prices) -> Spending:
     All ranks of the shape count for the whole time, busy or not, because all are paid for.
     """
     seconds, per = _seconds(point.value, scaling.metric, scaling.unit)
-    hours = _times(seconds, point.ranks / 3600, "h")
+    hours = scaled(seconds, point.ranks / 3600, "h")
     price, power = prices.per_accelerator_hour, prices.power_w
     return Spending(
         shape=point.shape,
         ranks=point.ranks,
         per=per,
         accelerator_hours=hours,
-        cost=None if price is None else _times(hours, price, ""),
-        energy=None if power is None else _times(hours, power * 3600, "J"),
+        cost=None if price is None else scaled(hours, price, ""),
+        energy=None if power is None else scaled(hours, power * 3600, "J"),
     )
 
 
@@ -72,7 +73,7 @@ def cost_of_a_result(
     if metric not in _RESULTS and not (base.endswith("/s") and base.removesuffix("/s") not in _AMOUNTS):
         return None
     seconds, per = _seconds(value, metric, unit)
-    return _times(seconds, held * price_per_hour / 3600, ""), per
+    return scaled(seconds, held * price_per_hour / 3600, ""), per
 
 
 def energy_cost_of_a_result(
@@ -87,26 +88,20 @@ def energy_cost_of_a_result(
     """
     per_joule = price_per_kwh / JOULES_PER_KWH
     if metric == "time_to_train":
-        return _times(energy, per_joule, ""), _RESULTS[metric]
+        return scaled(energy, per_joule, ""), _RESULTS[metric]
     if not work:
         return None
-    return _times(energy, _MILLION * per_joule, ""), f"million {work}"
+    return scaled(energy, _MILLION * per_joule, ""), f"million {work}"
 
 
 def _seconds(value: Estimate, metric: str, unit: str) -> tuple[Estimate, str]:
     to_base, base = factor(unit)
     if base == "s":
-        return _times(value, to_base, "s"), _RESULTS.get(metric, metric)
+        return scaled(value, to_base, "s"), _RESULTS.get(metric, metric)
     what = base.removesuffix("/s")
     amount, amount_name = _AMOUNTS.get(what, (_MILLION, f"million {what}"))
     amount_name = amount_name if what not in _AMOUNTS else f"1 {amount_name}"
-    rate = _times(value, to_base, base)
+    rate = scaled(value, to_base, base)
     low = None if rate.high is None else amount / rate.high
     high = None if rate.low is None else amount / rate.low
     return Estimate(amount / rate.value, low, high, value.n, "s", value.confidence), amount_name
-
-
-def _times(value: Estimate, by: float, unit: str) -> Estimate:
-    low = None if value.low is None else value.low * by
-    high = None if value.high is None else value.high * by
-    return Estimate(value.value * by, low, high, value.n, unit, value.confidence)

@@ -50,7 +50,7 @@ def _all() -> Iterator[str]:
 
 def _page(code: str) -> Iterator[str]:
     from assay.analyse.doubts import KINDS
-    from assay.analyse.doubts.detection import POWER, RUNS
+    from assay.analyse.doubts.rates import POWER, RUNS
     from assay.records import SEVERITIES
 
     it = KINDS[code]

@@ -11,7 +11,7 @@ from assay.cli.options import JSON, RUNS, echo_json
 from assay.units import counted
 
 if TYPE_CHECKING:
-    from assay.analyse.scaling.machines import By
+    from assay.analyse.scaling.curve import By
     from assay.questions.scale import ScalingCurves
 
 

@@ -252,11 +252,11 @@ _ENDS = {
 
 
 def _line(line: BisectedLine, result: BisectionResult) -> Iterator[str]:
-    from assay.analyse.comparison import lost_time
+    from assay.analyse.comparison.verdict import lost_as_text
 
     search = line.search
     if line.too_busy and line.ends is not None:
-        yield f"No verdict: {lost_time.words(line.ends.lost_to_others, ('GOOD', 'BAD'))}."
+        yield f"No verdict: {lost_as_text(line.ends.lost_to_others, ('GOOD', 'BAD'))}."
         yield "Give another --name, and run it again on an idle machine. What the runs suggest:"
     if search.ended != "found":
         yield f"{line.what}: {_ENDS[search.ended]}"

@@ -123,7 +123,7 @@ def _show(result: ExplorationResult) -> None:
 
 def advice(result: ExplorationResult) -> Iterator[str]:
     """The answer, and how much of the space it rests on."""
-    from assay.analyse.comparison import lost_time
+    from assay.analyse.comparison.verdict import too_much
     from assay.units import counted, human_seconds
 
     best = result.best
@@ -136,7 +136,7 @@ def advice(result: ExplorationResult) -> Iterator[str]:
         measured = [
             candidate.comparison for candidate in result.candidates if candidate.comparison is not None
         ]
-        if any(lost_time.too_much(c.lost_to_others) for c in measured):
+        if any(too_much(c.lost_to_others) for c in measured):
             yield "Others used the CPUs for too long: run it again on an idle machine, under another name."
     else:
         changes = ", ".join(_change(*pair) for pair in best.changes)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
-from assay.analyse.goodput.failures import JobAttempt, Outcome
+from assay.analyse.goodput import JobAttempt, Outcome
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
 from assay.records import Run, RunState

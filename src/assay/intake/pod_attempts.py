@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from assay.analyse.goodput.failures import TOGETHER_S, JobAttempt, Outcome
+from assay.analyse.goodput import TOGETHER_S, JobAttempt, Outcome
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
 from assay.intake.job_attempts import unreadable

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from assay.analyse.expectations.added import Accelerator, Expectations, PublishedFigure
+from assay.analyse.expectations.references import Accelerator, Expectations, PublishedFigure
 
 __all__ = ["Accelerator", "Expectations", "PublishedFigure"]

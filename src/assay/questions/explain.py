@@ -37,7 +37,7 @@ def explain_document(codes: Iterable[str]) -> dict[str, Any]:
 
 def _doubt_as_data(code: str) -> dict[str, Any]:
     from assay.analyse.doubts import KINDS
-    from assay.analyse.doubts.detection import POWER
+    from assay.analyse.doubts.rates import POWER
 
     kind = KINDS[code]
     plain: dict[str, Any] = {"code": code, "severity": kind.severity, "means": kind.means}

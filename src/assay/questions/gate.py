@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from assay.analyse.comparison.gate import GateAnswer, GateVerdict
     from assay.analyse.comparison.sides import OpenQuestion
+    from assay.analyse.comparison.verdict import GateAnswer, GateVerdict
     from assay.records import Point, Result
     from assay.view.blocks import Block
 
@@ -56,12 +56,12 @@ class Gate(Question):
 
     def answer(self) -> GateResult:
         """Each primary comparison, and the answer to all of them."""
-        from assay.analyse.comparison.gate import judge, overall
+        from assay.analyse.comparison.verdict import gate_verdict, overall
 
         compared = Compare(
             self.baseline, self.a, margin=self.margin, metric=self.metric, runs=self.runs
         ).comparisons()
-        judged = tuple(map(judge, compared.primary))
+        judged = tuple(map(gate_verdict, compared.primary))
         missing = tuple(
             (point, why)
             for point, why in compared.not_compared

@@ -16,9 +16,8 @@ from assay.view.blocks import Lead, Paragraph
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from assay.analyse.goodput.checkpoints import CheckpointInterval
-    from assay.analyse.goodput.failures import FailureRate, JobAttempt, NodeFailures
-    from assay.analyse.goodput.shares import Goodput as GoodputShare
+    from assay.analyse.goodput import CheckpointInterval, FailureRate, JobAttempt, NodeFailures
+    from assay.analyse.goodput import Goodput as GoodputShare
     from assay.view.blocks import Block
 
 MOST_NODES = 10  # shown
@@ -61,8 +60,8 @@ class Goodput(Question):
 
     def answer(self) -> GoodputResult:
         """From every source that is named, or from the runs. Lists every problem of a source."""
-        from assay.analyse.goodput import failures, shares
-        from assay.analyse.goodput.checkpoints import checkpoint_interval
+        from assay.analyse import goodput
+        from assay.analyse.goodput import checkpoint_interval
         from assay.intake import job_attempts, pod_attempts
 
         try:
@@ -99,15 +98,15 @@ class Goodput(Question):
             none = f"{self.reference or 'there'}: no job ran before the end of the observation"
             raise InputError(unreadable or none)
         try:
-            share = shares.goodput(attempts)
+            share = goodput.goodput(attempts)
         except ValueError as error:
             raise InputError(str(error)) from None
         by_size = [
             SizeFailures(nodes, rate, None if cost_s is None else checkpoint_interval(rate, cost_s))
-            for nodes, rate in failures.by_size(attempts)
+            for nodes, rate in goodput.by_size(attempts)
         ]
         return GoodputResult(
-            end, attempts, share, by_size, failures.of_nodes(attempts), failures.by_node(attempts), unreadable
+            end, attempts, share, by_size, goodput.of_nodes(attempts), goodput.by_node(attempts), unreadable
         )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from os import PathLike
 
-    from assay.analyse.scaling.machines import By
+    from assay.analyse.scaling.curve import By
     from assay.analyse.scaling.study import Study
     from assay.records import Scaling
     from assay.report.charts.chart import Chart
@@ -93,8 +93,7 @@ def scale(
     Raises InputError if a name matches nothing, or nothing was measured at two sizes.
     """
     from assay.analyse.judgement import study_with_doubts
-    from assay.analyse.scaling.curve import common_name, curves
-    from assay.analyse.scaling.machines import machines
+    from assay.analyse.scaling.curve import common_name, curves, machines
     from assay.analyse.scaling.study import study
     from assay.analyse.spending import Prices
     from assay.read import flops

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from assay.analyse.sweeps.figures import Pairs
-    from assay.analyse.sweeps.verdicts import SweepVerdicts
+    from assay.analyse.sweeps.verdicts import Pairs, SweepVerdicts
     from assay.launch.platform import KeepOffMethod
     from assay.run.progress import Tell
     from assay.suite.model import System
@@ -98,8 +97,7 @@ def sweep(
 
     Raises InputError if the system can't be swept or a baseline does not match, and what `run` raises.
     """
-    from assay.analyse.sweeps.figures import BORNE_BEFORE
-    from assay.analyse.sweeps.verdicts import judge_sweep
+    from assay.analyse.sweeps.verdicts import BORNE_BEFORE, judge_sweep
     from assay.cluster.sweep import keep_off_methods
     from assay.run.progress import Silence
 

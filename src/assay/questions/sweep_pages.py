@@ -11,7 +11,7 @@ from assay.errors import InputError, Problem
 from assay.inputs import read_json
 
 if TYPE_CHECKING:
-    from assay.analyse.sweeps.figures import SweepSession
+    from assay.analyse.sweeps.verdicts import SweepSession
     from assay.questions.evidence import RunSet
     from assay.records import Result
     from assay.report.contents.contents import Recipe
@@ -38,8 +38,7 @@ def sweep_of(
     margin  tolerated loss relative to it, as a share. Raises InputError for more sessions than it can
             combine.
     """
-    from assay.analyse.sweeps.figures import BORNE_BEFORE
-    from assay.analyse.sweeps.verdicts import judge_sweep
+    from assay.analyse.sweeps.verdicts import BORNE_BEFORE, judge_sweep
     from assay.cluster.sweep import NODES, PAIRS, RINGS, keep_off_methods
     from assay.report.contents.contents import failures
     from assay.report.page.sweep import SweepReport
@@ -140,7 +139,7 @@ def _nodes(definitions: Definitions) -> set[str]:
 
 
 def _measured(run_set: RunSet, definitions: Definitions) -> SweepSession:
-    from assay.analyse.sweeps.figures import SweepSession, figures_of
+    from assay.analyse.sweeps.verdicts import SweepSession, figures_of
 
     figures = figures_of(run_set.results, run_set.metrics())
     return SweepSession(run_set.results[0].run.session, figures, _hosts(definitions))

@@ -17,7 +17,7 @@ from assay.inputs import read_json
 from assay.questions.evidence import RunSet, reindex, run_sets
 
 if TYPE_CHECKING:
-    from assay.analyse.sweeps.figures import Figures, SweepFigure, SweepSession
+    from assay.analyse.sweeps.verdicts import Figures, SweepFigure, SweepSession
     from assay.cluster.sweep import Group
     from assay.launch.platform import Member
     from assay.records import Metric, Result, Run
@@ -234,7 +234,7 @@ class Sweep:
 
     def _take(self, runs: SweepRuns, part: SweepPart, completed: CompletedSession) -> None:
         """The part's results, and which of its trials remain for the next call."""
-        from assay.analyse.sweeps.figures import SweepSession, figures_of
+        from assay.analyse.sweeps.verdicts import SweepSession, figures_of
         from assay.cluster.sweep import systems
 
         groups = dict(zip(systems(self._definition, part.groups), part.groups, strict=True))
@@ -304,7 +304,7 @@ def stored(runs_dir: Path, references: Sequence[str]) -> tuple[Figures | None, s
 
     Raises InputError if one has no results.
     """
-    from assay.analyse.sweeps.figures import figures_of
+    from assay.analyse.sweeps.verdicts import figures_of
 
     figures: dict[str, SweepFigure] = {}
     sessions: set[str] = set()

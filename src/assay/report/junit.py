@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from assay.analyse.comparison.gate import GateVerdict
 from assay.analyse.comparison.sides import OpenQuestion
+from assay.analyse.comparison.verdict import GateVerdict
 from assay.records import Point
 from assay.report import figures
 

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from assay.analyse.comparison.families import corrected
-from assay.analyse.comparison.lost_time import MOST_LOST
+from assay.analyse.comparison.verdict import MOST_LOST
 from assay.records import DEFAULT_MARGIN, Comparison
 from assay.stacks.effects import Level, LinkedStacks, level
 from assay.stacks.indicators import (

@@ -103,10 +103,10 @@ class BisectedLine:
     @property
     def too_busy(self) -> bool:
         """Whether the ends may have lost too much of their time to others for a verdict on speed."""
-        from assay.analyse.comparison import lost_time
+        from assay.analyse.comparison.verdict import too_much
 
         by_speed = self.search.kind != "fails"
-        return by_speed and self.ends is not None and lost_time.too_much(self.ends.lost_to_others)
+        return by_speed and self.ends is not None and too_much(self.ends.lost_to_others)
 
 
 @dataclass(frozen=True)

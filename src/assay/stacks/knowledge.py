@@ -424,7 +424,7 @@ def _figures(
                 s.result.run.interleaved and not s.result.run.outside_block for s in point_group.samples
             ),
             confidence=max(0.95, looked_at((point_group.samples,), paired=True)),
-            lost_to_others=encounters.lost_to_others(_results(point_group), DEFAULT_MARGIN),
+            lost_to_others=encounters.lost_to_others(point_group.results, DEFAULT_MARGIN),
             doubts=tuple(doubt for doubt in raised if doubts.KINDS[doubt.code].severity in _SHIFTS),
             log=log_of(first),
         )
@@ -433,10 +433,6 @@ def _figures(
 def _raised(point_group: Group) -> tuple[Doubt, ...]:
     raised = doubts.of(Case((Side(_ITSELF, point_group),), one_side(point_group), DEFAULT_MARGIN))
     return tuple(replace(doubt, evidence=doubt.evidence.removeprefix(f"{_ITSELF}: ")) for doubt in raised)
-
-
-def _results(point_group: Group) -> list[Result]:
-    return [sample.result for sample in point_group.samples]
 
 
 def _describe_failure(run: Run, last_line: str) -> str:

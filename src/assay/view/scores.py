@@ -7,9 +7,8 @@ from typing import Final
 
 from assay.analyse.doubts.inference import doubts_of_inference
 from assay.analyse.mlperf.inference_rules import check_inference
-from assay.analyse.mlperf.log_rules import RuleCheck, State
 from assay.analyse.mlperf.rounds import ScoringRule
-from assay.analyse.mlperf.rules import NOT_VERIFIED
+from assay.analyse.mlperf.rules import NOT_VERIFIED, RuleCheck, State
 from assay.analyse.mlperf.score import Score, ScoredSet
 from assay.analyse.mlperf.score_doubts import SCORE_CONTRADICTS
 from assay.analyse.mlperf.training_sets import set_of_runs

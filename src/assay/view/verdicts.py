@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from assay.analyse.comparison.curve_verdicts import curve_verdicts
+from assay.analyse.comparison.families import curve_verdicts
 from assay.analyse.comparison.sides import OpenQuestion
 from assay.records import Comparison, Doubt, Estimate, Requirement, Result, Scalar, Scaling, ScalingPoint
 from assay.report import figures

@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 from assay.analyse.comparison.families import corrected
-from assay.analyse.comparison.gate import judge
-from assay.analyse.comparison.verdict import decide
+from assay.analyse.comparison.verdict import decide, gate_verdict
 from assay.analyse.statistics.intervals import LogInterval, paired
 from assay.records import Comparison, Estimate, Family, Point
 from assay.report import figures, tables
@@ -208,8 +207,8 @@ def test_an_interval_with_an_end_that_no_number_holds_is_open_there() -> None:
 def test_a_gate_holds_by_an_equivalent_claim_whose_interval_in_the_family_is_open() -> None:
     certain = claim(normal(0.005, 0.004))
     family = Family(30, "holm", replace(certain.ratio, high=None), "equivalent")
-    assert judge(replace(certain, family=family)).answer == "holds"
-    assert judge(corrected([noisy_beyond_numbers(), certain])[0]).answer == "undecided"
+    assert gate_verdict(replace(certain, family=family)).answer == "holds"
+    assert gate_verdict(corrected([noisy_beyond_numbers(), certain])[0]).answer == "undecided"
 
 
 def slower_beside_a_control() -> tuple[Comparison, Comparison]:
@@ -238,9 +237,9 @@ def test_no_footnote_is_said_of_ends_that_no_interval_has() -> None:
 
 def test_a_gate_says_which_interval_an_answer_rests_on() -> None:
     slower, control = slower_beside_a_control()
-    found = judge(slower)
+    found = gate_verdict(slower)
     assert found.answer == "undecided"
     assert "taken alone" in found.reason
     assert "jointly with 1 other it may be worse by less" in found.reason
-    assert judge(claim(normal(-0.1, 0.005))).reason.startswith("the whole interval")
-    assert judge(control).reason.startswith("the interval taken alone (")
+    assert gate_verdict(claim(normal(-0.1, 0.005))).reason.startswith("the whole interval")
+    assert gate_verdict(control).reason.startswith("the interval taken alone (")

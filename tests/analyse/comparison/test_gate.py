@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import cli
-from assay.analyse.comparison.gate import judge, overall
+from assay.analyse.comparison.verdict import gate_verdict, overall
 from assay.questions import gate as gate_questions
 from assay.questions.gate import GateSide
 from assay.records import Better, Comparison, Doubt, Estimate, Family, Point
@@ -33,7 +33,7 @@ def comparison(low: float | None, high: float | None, better: Better | None = "h
         method="welch",
         margin=0.02,
         verdict="undecided",
-        reason="one run per side has no spread to judge by: no interval",
+        reason="one run per side has no spread to gate_verdict by: no interval",
         smallest_visible=None,
     )
 
@@ -60,7 +60,7 @@ def comparison(low: float | None, high: float | None, better: Better | None = "h
 def test_the_answer_follows_from_the_interval_and_the_direction(
     low: float | None, high: float | None, better: Better | None, answer: str
 ) -> None:
-    assert judge(comparison(low, high, better)).answer == answer
+    assert gate_verdict(comparison(low, high, better)).answer == answer
 
 
 def test_a_metric_without_a_direction_that_moved_is_undecided_and_says_what_to_declare(
@@ -81,15 +81,15 @@ def test_a_metric_without_a_direction_that_moved_is_undecided_and_says_what_to_d
 def test_what_is_picked_out_of_several_rests_on_the_corrected_interval() -> None:
     alone = comparison(0.90, 0.97)
     together = Family(5, "holm", Estimate(0.934, 0.88, 0.99, 10, ""), "slower")
-    assert judge(alone).answer == "worse"
-    assert judge(replace(alone, family=together)).answer == "undecided"
+    assert gate_verdict(alone).answer == "worse"
+    assert gate_verdict(replace(alone, family=together)).answer == "undecided"
     fine = comparison(0.985, 1.02)
     wide = Family(5, "holm", Estimate(1.0, 0.95, 1.05, 10, ""), "undecided")
-    assert judge(replace(fine, family=wide)).answer == "holds"  # each holds by itself
+    assert gate_verdict(replace(fine, family=wide)).answer == "holds"  # each holds by itself
 
 
 def test_one_that_is_worse_fails_all_and_one_that_is_missing_leaves_all_open() -> None:
-    good, bad, open_ = (judge(comparison(*ends)) for ends in ((0.99, 1.01), (0.9, 0.95), (0.9, 1.1)))
+    good, bad, open_ = (gate_verdict(comparison(*ends)) for ends in ((0.99, 1.01), (0.9, 0.95), (0.9, 1.1)))
     assert overall([good, open_, bad], 0) == "worse"
     assert overall([good, open_], 0) == "undecided"
     assert overall([good], 1) == "undecided"
@@ -98,8 +98,8 @@ def test_one_that_is_worse_fails_all_and_one_that_is_missing_leaves_all_open() -
 
 def test_the_xml_escapes_what_it_quotes_and_counts_what_it_holds() -> None:
     doubt = Doubt("odd", "a <b> & \x00\x1b[31m \ud800 'c'", "")
-    judged = [judge(comparison(*ends)) for ends in ((0.99, 1.01), (0.9, 0.95), (0.9, 1.1))]
-    judged[0] = judge(replace(judged[0].comparison, doubts=(doubt,)))
+    judged = [gate_verdict(comparison(*ends)) for ends in ((0.99, 1.01), (0.9, 0.95), (0.9, 1.1))]
+    judged[0] = gate_verdict(replace(judged[0].comparison, doubts=(doubt,)))
     point = judged[0].comparison.point
     text = junit("new & <old>", judged, [(point, 'no run of "new" has it')])
     root = ElementTree.fromstring(text.encode())
@@ -172,8 +172,8 @@ def test_many_sessions_are_counted_and_only_the_first_and_the_last_are_named() -
 
 def test_an_interval_that_differs_from_the_one_of_the_ratio_says_what_it_is() -> None:
     worse = comparison(0.80, 0.85)
-    assert judge(worse).reason == "the whole interval is worse by more than the margin of 2 %"
-    stretched = judge(replace(worse, lost_to_others=(0.0, 0.1))).reason
+    assert gate_verdict(worse).reason == "the whole interval is worse by more than the margin of 2 %"
+    stretched = gate_verdict(replace(worse, lost_to_others=(0.0, 0.1))).reason
     assert stretched.startswith(
         "the whole interval, stretched by the CPU time that others may have used (0.8 to 0.9444)"
     )

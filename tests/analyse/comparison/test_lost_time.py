@@ -8,9 +8,7 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.comparison.families import corrected
-from assay.analyse.comparison.gate import judge
-from assay.analyse.comparison.lost_time import allowing_for
-from assay.analyse.comparison.verdict import more_runs_may_decide
+from assay.analyse.comparison.verdict import allowing_for, gate_verdict, more_runs_may_decide
 from assay.analyse.expectations.requirements import decide as decide_requirement
 from assay.analyse.judgement import compare_with_doubts
 from assay.records import Better, Comparison, Estimate, NodeCounts, Result
@@ -56,7 +54,7 @@ def test_neighbours_that_one_side_felt_more_do_not_reverse_a_verdict() -> None:
     )
     assert lost in found.reason
     assert found.reason.endswith("run again on an idle machine")
-    assert judge(found).answer == "undecided"
+    assert gate_verdict(found).answer == "undecided"
     assert {c.verdict for c in corrected([found, found])} == {"undecided"}
 
 
@@ -149,7 +147,7 @@ def test_a_small_loss_stretches_the_interval_towards_the_side_that_lost(
     a, b = (with_lost(seconds) for seconds in lost_s)
     values = [100.0, 101.0, 99.0, 100.5, 99.5]
     found = compared(runs(values, a), runs([v * 1.08 for v in values[::-1]], b, system="b"), better)
-    assert (found.verdict, judge(found).answer == "undecided") == (verdict, verdict == "undecided")
+    assert (found.verdict, gate_verdict(found).answer == "undecided") == (verdict, verdict == "undecided")
 
 
 def test_equal_sides_are_not_called_equivalent_beside_neighbours() -> None:

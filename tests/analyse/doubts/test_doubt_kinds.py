@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from assay.analyse.doubts import CASE_KINDS, KINDS
-from assay.analyse.doubts.detection import POWER, RUNS, shown_at
+from assay.analyse.doubts.rates import POWER, RUNS, shown_at
 from assay.cli import assay
 from assay.errors import InputError
 from assay.records import Doubt, DoubtKind
@@ -21,10 +21,7 @@ from conftest import ROOT
 
 SOURCE = ROOT / "src" / "assay"
 TABLE = "analyse/doubts/__init__.py"
-RATES = (
-    "analyse/doubts/detection.py",
-    "analyse/doubts/accepted_results.py",
-)  # what benchmarks print, by code
+RATES = ("analyse/doubts/rates.py",)  # what benchmarks print, by code
 
 
 def source(*words: str) -> dict[str, ast.Module]:

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.doubts import of
-from assay.analyse.doubts.detection import POWER
+from assay.analyse.doubts.rates import POWER
 from assay.analyse.doubts.sequence import two_modes
 from assay.analyse.judgement import compare_with_doubts
 from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import group
-from assay.analyse.points.succession import FALSE_ALARM
+from assay.analyse.points.replication import FALSE_ALARM
 from assay.analyse.statistics import rounding, trouble
 from assay.records import Doubt, Estimate, Result, Series, TrainingRun
 from conftest import ROOT, long_but, long_rows_but

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.analyse.exchange.alpha_beta import Line, fit, misfit
+from assay.analyse.exchange.curves import Line, fit, misfit
 from assay.analyse.statistics.intervals import one_mean
 from conftest import long_rows_but, tries
 

@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 from assay import store
 from assay.analyse.exchange.fabrics import of_node, port_bytes_per_s
-from assay.analyse.expectations.accelerators import ACCELERATORS, of_name
-from assay.analyse.expectations.references import REFERENCES
+from assay.analyse.expectations.references import ACCELERATORS, REFERENCES, of_name
 from assay.analyse.expectations.shares import Usage, mfu, usage
 from assay.analyse.points.groups import group
 from assay.cli import assay as command_line

@@ -12,9 +12,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.analyse.mlperf.log_rules import RuleCheck, check_log
 from assay.analyse.mlperf.rounds import init_limit_minutes, keys_of, rule_for, rules_of
-from assay.analyse.mlperf.rules import NOT_VERIFIED, check_set
+from assay.analyse.mlperf.rules import NOT_VERIFIED, RuleCheck, check_log, check_set
 from assay.cli.question_command import command_of
 from assay.logs.benchmark_names import KNOWN
 from assay.logs.mlperf import training_run

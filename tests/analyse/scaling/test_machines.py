@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assay.analyse.scaling.machines import machines, without_count
+from assay.analyse.scaling.curve import machines, without_count
 from assay.cli import assay
 from assay.records import Shape
 from stated_runs import side

@@ -16,7 +16,7 @@ from rich.console import Console
 
 import assay
 from assay.analyse.scaling.curve import curves
-from assay.analyse.scaling.steps import steps
+from assay.analyse.scaling.sizes import steps
 from assay.analyse.scaling.study import Study, study
 from assay.analyse.spending import Prices
 from assay.analyse.statistics.sequential import nominal_p

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from assay.analyse.sweeps.figures import SweepFigure, SweepSession, judged_rings
-from assay.analyse.sweeps.rings import BORNE, slow_rings
+from assay.analyse.sweeps.nodes import BORNE, slow_rings
+from assay.analyse.sweeps.verdicts import SweepFigure, SweepSession, judged_rings
 from assay.records import Point
 
 RACK = ("a", "b", "c", "d")

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse.comparison import lost_time
-from assay.analyse.comparison.curve_verdicts import Curve, curve_of
-from assay.analyse.comparison.verdict import decide, more_would_decide, surely_beyond
+from assay.analyse.comparison.families import Curve, curve_of
+from assay.analyse.comparison.verdict import decide, lost_by_sides, more_would_decide, surely_beyond
 from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Key, Metrics, group
 from assay.analyse.points.ratio import Allowance, Ratio, looks_of, ratio, why_no_ratio
@@ -145,7 +144,7 @@ def _compare_point(measured_ratio: Ratio, case: Case, margin: float) -> Comparis
         measured_ratio.a.point.better,
     )
     names = (case.sides[0].name, case.sides[1].name)
-    lost = lost_time.lost_by_sides(_results(measured_ratio.a), _results(measured_ratio.b), margin)
+    lost = lost_by_sides(measured_ratio.a.results, measured_ratio.b.results, margin)
     shift = share_of(measured_ratio.allowance.hidden.shift)
     verdict, reason = decide(estimate, margin, better, lost, names, shift)
     more = more_would_decide(verdict, estimate, lost, shift)
@@ -215,10 +214,6 @@ def _visible(interval: LogInterval) -> float | None:
     """Half-width as a ratio − 1; None without an interval, or if it exceeds any number."""
     above = None if interval.half is None else ratio_end(interval.half)
     return None if above is None or interval.half is None else share_of(interval.half)
-
-
-def _results(side: Group) -> list[Result]:
-    return [sample.result for sample in side.samples]
 
 
 def _runs_needed(measured_ratio: Ratio, margin: float) -> RunsNeeded:

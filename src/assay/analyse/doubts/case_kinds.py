@@ -66,7 +66,7 @@ def evidence(
     describe  the worst node or GPU, as text
     """
     matters = (case.margin or DEFAULT_MARGIN) / 2
-    results = {side.name: [sample.result for sample in side.group.samples] for side in case.sides}
+    results = {side.name: side.group.results for side in case.sides}
     per_side = [encounter(name, own, parts, share) for name, own in results.items()]
     sides = [met for met in per_side if met is not None]
     if max((met.share for met in sides), default=0.0) < matters:

@@ -13,7 +13,7 @@ from assay.analyse.points.case import Case, Side
 from assay.analyse.points.ratio import mean
 from assay.analyse.statistics.intervals import ROUNDING
 from assay.analyse.statistics.rounding import step
-from assay.records import Run, Shape
+from assay.records import Run
 from assay.units import factor, percent, significant
 
 BY_CHANCE = 1e-5  # values measured independently agree this often by chance; rarer agreement is doubted
@@ -271,4 +271,4 @@ def _is_time_or_rate(unit: str) -> bool:
 
 
 def _equally_many(sides: Sequence[Side]) -> bool:
-    return len({Shape.parse(side.group.point.shape).ranks for side in sides}) == 1
+    return len({side.group.ranks for side in sides}) == 1

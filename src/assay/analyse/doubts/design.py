@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import NormalDist, stdev
 
 from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted
-from assay.analyse.doubts.detection import COVERED_UNDER_DRIFT, shown_at
+from assay.analyse.doubts.rates import COVERED_UNDER_DRIFT, shown_at
 from assay.analyse.points.case import Case
 from assay.analyse.points.encounters import lost_to_others
 from assay.analyse.points.groups import Group, cause
@@ -92,10 +92,7 @@ _ADD_RUNS = (
 
 def _load_first(case: Case) -> list[tuple[str, str]]:
     """If a side may have lost time to others, which more runs of the same kind don't undo."""
-    loaded = any(
-        lost_to_others([sample.result for sample in side.group.samples], case.margin or DEFAULT_MARGIN)
-        for side in case.sides
-    )
+    loaded = any(lost_to_others(side.group.results, case.margin or DEFAULT_MARGIN) for side in case.sides)
     return [(_ADD_RUNS, "Run again on an idle machine before you make more runs")] if loaded else []
 
 

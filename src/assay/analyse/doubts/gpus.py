@@ -254,7 +254,7 @@ def _with_known_gpus(side: Side) -> Iterator[Result]:
 
 def _limits(side: Side) -> list[float]:
     """Power limits in watts of every GPU in every run."""
-    results = [sample.result for sample in side.group.samples]
+    results = side.group.results
     once = {id(result.provenance): result for result in results}  # thousands of runs share a few tables
     limits = {key: _limits_of(result) for key, result in once.items()}
     return [limit for result in results for limit in limits[id(result.provenance)]]

@@ -247,7 +247,7 @@ def _of_iperf3(side: Side) -> list[Result]:
     """The side's runs, if its metric is one of TCP's rates."""
     if side.group.point.metric not in _OF_TCP:
         return []
-    results = [sample.result for sample in side.group.samples]
+    results = side.group.results
     return [result for result in results if result.run.trial.workload == "iperf3"]
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted
-from assay.analyse.doubts.detection import POWER, shown_at
+from assay.analyse.doubts.rates import POWER, shown_at
 from assay.analyse.points.case import Case
-from assay.analyse.points.succession import LEVEL, Succession, drifts
+from assay.analyse.points.replication import LEVEL, Succession, drifts
 from assay.analyse.statistics import trouble
 from assay.analyse.statistics.intervals import constant, share_of
 from assay.units import percent

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted
 from assay.analyse.doubts.sequence import MATTERS
 from assay.analyse.points.case import Case, Side
-from assay.analyse.points.succession import LEVEL
+from assay.analyse.points.replication import LEVEL
 from assay.analyse.statistics.intervals import t_quantile
 from assay.inputs import LONGEST_LINE
 from assay.records import Result, Series, TrainingRun

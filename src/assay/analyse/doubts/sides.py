@@ -52,7 +52,7 @@ def different_software(case: Case) -> str | None:
     """
     if len(case.sides) < 2:
         return None
-    tables = [steady_facts([s.result for s in side.group.samples]) for side in case.sides]
+    tables = [steady_facts(side.group.results) for side in case.sides]
     if not all(tables):
         return None
     a, b = tables

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import stdev
 from typing import Literal
 
-from assay.analyse.comparison.lost_time import MOST_LOST
+from assay.analyse.comparison.verdict import MOST_LOST
 from assay.analyse.points import encounters
 from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Metrics, group, place_of
@@ -94,7 +94,7 @@ def _checked(system: str, runs: Group, expectation: Expectation) -> CheckedRequi
     estimate, why = _estimate(runs)
     needed = convert(expectation.value, expectation.unit, runs.point.unit)
     case = Case((Side(system, runs),), estimate)
-    lost = encounters.lost_to_others([sample.result for sample in runs.samples], DEFAULT_MARGIN)
+    lost = encounters.lost_to_others(runs.results, DEFAULT_MARGIN)
     verdict, reason = decide(estimate, expectation.relation, needed, lost)
     if looks := looks_of(runs.samples):
         reason += f" ({allowance(estimate.confidence, looks)})"
@@ -143,7 +143,7 @@ def _may_change(measured: Group, estimate: Estimate, relation: Literal[">=", "<=
     metric may get better or worse by a loss.
     """
     low, high = estimate.low, estimate.high
-    shares = encounters.lost_by_run([sample.result for sample in measured.samples])
+    shares = encounters.lost_by_run(measured.results)
     if low is None or high is None or any(share is None or share > MOST_LOST for share in shares):
         return True
     spread = stdev(logs(measured))

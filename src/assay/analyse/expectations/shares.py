@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from assay.analyse.exchange import fabrics
-from assay.analyse.expectations.accelerators import of_name
-from assay.analyse.expectations.added import Accelerator, PublishedFigure
-from assay.analyse.expectations.references import matching, workload_of
+from assay.analyse.expectations.references import Accelerator, PublishedFigure, matching, of_name, workload_of
 from assay.analyse.points.groups import Group
-from assay.analyse.points.ratio import one_side
+from assay.analyse.points.ratio import one_side, scaled
 from assay.records import Estimate, Point, Result, Run, Scalar, Shape
 from assay.units import factor
 
@@ -95,11 +93,11 @@ def of_group(system: str, group: Group, flops: Flops) -> Usage | None:
     most = _most(kind, group, flops(run))
     up, base = factor(group.point.unit)
     value = one_side(group)
-    value = _scaled(value, up, base)
+    value = scaled(value, up, base)
     normal = _normal(group, value)
     if isinstance(most, str):
         return Usage(system, group.point, kind, None, None, "", "", most, normal)
-    share = _scaled(value, most.per_unit / most.peak, "")
+    share = scaled(value, most.per_unit / most.peak, "")
     return Usage(
         system, group.point, kind, share, most.peak / most.per_unit, most.hardware, most.source, "", normal
     )
@@ -136,7 +134,7 @@ def _most(kind: Kind, group: Group, flops_per_sample: float | None) -> _Peak | s
     device = of_name(name)
     if device is None:
         return f"the peak of {name} is unknown"
-    ranks = Shape.parse(group.point.shape).ranks
+    ranks = group.ranks
     if kind == "memory-bandwidth":
         return _Peak(device.memory_bytes_per_s * ranks, 1.0, f"{ranks} × {name}", device.source)
     chosen, assumed = _format(group, device, kind)
@@ -253,9 +251,3 @@ def _largest_payloads(usages: Iterable[Usage]) -> Iterable[Usage]:
 def _payload(measurement: Usage) -> float:
     size = measurement.point.labels.get("payload_bytes")
     return float(size) if isinstance(size, int | float) else 0.0
-
-
-def _scaled(value: Estimate, by: float, unit: str) -> Estimate:
-    low = None if value.low is None else value.low * by
-    high = None if value.high is None else value.high * by
-    return Estimate(value.value * by, low, high, value.n, unit, value.confidence)

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from assay.analyse.comparison.lost_time import Lost
-from assay.analyse.comparison.verdict import decide
+from assay.analyse.comparison.verdict import Lost, decide
 from assay.analyse.mlperf.likeness import Likeness, likeness
 from assay.analyse.mlperf.lmdi import Factor, Factors, factors, log_mean, mean_run
 from assay.analyse.mlperf.training_sets import (

@@ -19,7 +19,7 @@ from assay.analyse.mlperf.inference_targets import (
     inference_task,
     latency_bounds_ns,
 )
-from assay.analyse.mlperf.log_rules import RuleCheck, State
+from assay.analyse.mlperf.rules import RuleCheck, State
 from assay.records import InferenceRun, StatedValue
 
 MIN_DURATION_MS: Final = 600_000

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Final
 
-from assay.analyse.mlperf.log_rules import RuleCheck
 from assay.analyse.mlperf.rounds import RoundRules, ScoringRule, rule_for
+from assay.analyse.mlperf.rules import RuleCheck
 from assay.analyse.mlperf.score_doubts import NO_RULE, NOT_CONVERGED, RUN_COUNT, UNUSABLE_RUN
 from assay.records import Doubt, TrainingRun
 from assay.units import counted

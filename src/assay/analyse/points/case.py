@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from assay.analyse.points.groups import Group
-from assay.analyse.points.succession import Succession, of_pairs, of_side
+from assay.analyse.points.replication import Succession, of_pairs, of_side
 from assay.records import Estimate
 
 

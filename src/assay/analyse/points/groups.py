@@ -62,6 +62,16 @@ class Group:
         """One value per run, in the point's unit."""
         return [sample.value for sample in self.samples]
 
+    @cached_property
+    def results(self) -> list[Result]:
+        """The runs that have a value."""
+        return [sample.result for sample in self.samples]
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks of each run."""
+        return Shape.parse(self.point.shape).ranks
+
     def in_unit(self, unit: str) -> Group:
         """The same with values in another unit of the same base."""
         if unit == self.point.unit:

@@ -11,14 +11,17 @@ from typing import Literal
 from assay.analyse.points.groups import Group, Sample
 from assay.analyse.points.replication import (
     deviations,
+    drifts,
     excess,
+    of_side,
     pairing,
     replicated,
     session_means,
     sessions,
     shared,
+    shift_in_one_order,
+    worth,
 )
-from assay.analyse.points.succession import drifts, of_side, shift_in_one_order, worth
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.intervals import NOTHING_HIDDEN, Hidden, LogInterval
 from assay.analyse.statistics.rounding import hidden_by_rounding
@@ -266,6 +269,12 @@ def alike(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
     if min(*a, *b) > 0:
         return mean(a), mean(b)
     return fmean(a), fmean(b)
+
+
+def scaled(estimate: Estimate, factor: float, unit: str) -> Estimate:
+    """The estimate and its interval times a factor above 0, in another unit."""
+    low, high = (None if end is None else end * factor for end in (estimate.low, estimate.high))
+    return replace(estimate, value=estimate.value * factor, low=low, high=high, unit=unit)
 
 
 def logs(group: Group) -> list[float]:

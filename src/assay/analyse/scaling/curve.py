@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
+from typing import Literal
 
 from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Key, Metrics, Place, group
@@ -177,8 +179,7 @@ class Curve:
             unit = rate.groups[0].point.unit
             if rate.better == "higher" and unit.endswith("/s"):
                 return tuple(
-                    _over(one_side(size_group.in_unit(unit)), _ranks(size_group))
-                    for size_group in rate.groups
+                    _over(one_side(size_group.in_unit(unit)), size_group.ranks) for size_group in rate.groups
                 )
         return ()
 
@@ -189,7 +190,7 @@ class Curve:
     def _size(self, group: Group) -> tuple[ScalingPoint, Case]:
         first = self.groups[0]
         group = group.in_unit(first.point.unit)
-        shape, ranks, value = group.point.shape, _ranks(group), one_side(group)
+        shape, ranks, value = group.point.shape, group.ranks, one_side(group)
         if group is first:
             unity = Estimate(1.0, None, None, len(group.samples), "")
             alone = Case((Side(self.system, group),), value)
@@ -197,7 +198,7 @@ class Curve:
         to_first = ratio(first, group)
         sign = 1 if self.better == "higher" else -1  # a time is inverted
         speedup = replace(to_first.interval, centre=sign * to_first.interval.centre)
-        ideal = math.log(ranks / _ranks(first))
+        ideal = math.log(ranks / first.ranks)
         estimate = speedup.estimate("", to_first.confidence)
         point = ScalingPoint(
             shape=shape,
@@ -211,10 +212,61 @@ class Curve:
         return point, Case(sides, estimate, None, to_first.interleaved, to_first.dropped)
 
 
-def _ranks(size_group: Group) -> int:
-    return Shape.parse(size_group.point.shape).ranks
-
-
 def _over(estimate: Estimate, ranks: int) -> Estimate:
     low, high = (None if end is None else end / ranks for end in (estimate.low, estimate.high))
     return replace(estimate, value=estimate.value / ranks, low=low, high=high)
+
+
+By = Literal["name", "accelerator", "none"]
+ONE_DIGIT = 9  # a single number up to this is usually the model's, as in DGX-1
+
+
+def machines(results: Iterable[Result], by: By) -> dict[str, list[Result]]:
+    """The runs of each machine by its name, its sizes in the order of their first occurrence.
+
+    by  `name`: submitter, and the system's name without its count; `accelerator`: submitter and model;
+        `none`: each system separately
+
+    A second system of a size that a machine already has is kept separate.
+    """
+    runs_by_machine: dict[str, list[Result]] = {}
+    owners: dict[tuple[str, str, Shape], str] = {}
+    for result in results:
+        trial = result.run.trial
+        name = _machine(result, by)
+        if owners.setdefault((name, trial.benchmark, trial.shape), trial.system) != trial.system:
+            name = trial.system
+        runs_by_machine.setdefault(name, []).append(result)
+    return runs_by_machine
+
+
+def _machine(result: Result, by: By) -> str:
+    facts = result.provenance.nodes[0] if result.provenance and result.provenance.nodes else {}
+    run: Run = result.run
+    model = facts.get("mlperf.accelerator_model_name", facts.get("gpu.0.name"))
+    if by == "none" or (by == "accelerator" and not isinstance(model, str)):
+        return run.trial.system
+    submitter = facts.get("mlperf.submitter")
+    what = str(model) if by == "accelerator" else without_count(run.trial.system, run.trial.shape)
+    return f"{submitter} {what}" if isinstance(submitter, str) else what
+
+
+def without_count(name: str, shape: Shape) -> str:
+    """The name without the part that says how many nodes or accelerators it has.
+
+    >>> without_count("dgxa100_n64_ngc21.09_mxnet", Shape(64, 8)), without_count("8xXE8545", Shape(8, 4))
+    ('dgxa100_ngc21.09_mxnet', 'XE8545')
+    >>> without_count("ipu-pod64-TF1", Shape(1, 64)), without_count("nd96_v4_n4_ngc", Shape(4, 8))
+    ('ipu-TF1', 'nd96_v4_ngc')
+    >>> without_count("dgxa100_ngc21.09_mxnet", Shape(1, 8)), without_count("HLS-1H-N2", Shape(2, 8))
+    ('dgxa100_ngc21.09_mxnet', 'HLS-1H')
+    >>> without_count("DGX-1", Shape(1, 8)), without_count("tpu-v4-4096", Shape(512, 8))
+    ('DGX-1', 'tpu-v4')
+    """
+    for count in {shape.workers, shape.ranks}:
+        bare = rf"|{count}(?![a-z0-9.])" if count > ONE_DIGIT else ""
+        marked = rf"(?<![a-z0-9.])(?:(?:n|pod|x){count}|{count}x{bare})(?![0-9.])"
+        shorter = re.sub(marked, "", name, flags=re.IGNORECASE)
+        shorter = re.sub(r"([-_ .])[-_ .]+", r"\1", shorter).strip("-_ .")
+        name = shorter or name
+    return name

@@ -9,10 +9,8 @@ from assay.records import Doubt, DoubtKind
 from assay.units import percent
 
 if TYPE_CHECKING:
-    from assay.analyse.scaling.batches import Kind
-    from assay.analyse.scaling.borders import Border
     from assay.analyse.scaling.laws import Fit, HoldoutSize
-    from assay.analyse.scaling.steps import ScalingStep
+    from assay.analyse.scaling.sizes import Border, Kind, ScalingStep
 
 SURELY_MISSED = 0.01  # probability of the sizes' means under the law, below which a border is named
 WORTH_SAYING = 0.02  # a smaller deviation from the curve changes no decision, however certain it is

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
 from typing import Literal
 
 from assay.analyse.exchange import communication
@@ -16,12 +17,10 @@ from assay.analyse.points.ratio import Ratio, logs, looked_at, ratio
 from assay.analyse.points.replication import pairing
 from assay.analyse.scaling import doubts as scaling_doubts
 from assay.analyse.scaling import laws
-from assay.analyse.scaling.batches import Kind, kind_of, one_training
-from assay.analyse.scaling.borders import Border, border
 from assay.analyse.scaling.curve import Curve
 from assay.analyse.scaling.extrapolation import extrapolate, still_fits
 from assay.analyse.scaling.laws import Fit, HoldoutSize, Size
-from assay.analyse.scaling.steps import ScalingStep, steps
+from assay.analyse.scaling.sizes import Border, Kind, ScalingStep, border, kind_of, one_training, steps
 from assay.analyse.spending import Prices, Spending, spending
 from assay.analyse.statistics.intervals import ratio_end
 from assay.analyse.statistics.sequential import IN_FAMILY
@@ -131,8 +130,8 @@ def study(
     sizes trained with several batch sizes, to the largest set that is one training.
     """
     scaling = curve.scaling()
-    packed = [next(iter(of_ranks)) for _, of_ranks in groupby(curve.groups, _ranks)]
-    ranked = [(_ranks(g), g) for g in packed]
+    packed = [next(iter(of_ranks)) for _, of_ranks in groupby(curve.groups, attrgetter("ranks"))]
+    ranked = [(g.ranks, g) for g in packed]
     kind, kind_reason = kind_of(ranked)
     law_kind, together = one_training(ranked, weak=scaling.metric != "time_to_train")
     sizes, blocked = _sizes(together, curve.better)
@@ -192,10 +191,6 @@ def _usage(curve: Curve, flops: Flops) -> Iterator[Usage]:
             yield size_usage
 
 
-def _ranks(group: Group) -> int:
-    return Shape.parse(group.point.shape).ranks
-
-
 def _sizes(groups: Sequence[Group], better: Better) -> tuple[list[Size], bool]:
     """Logarithms of throughput by size, and whether the n-th runs of all sizes come from one block.
 
@@ -210,10 +205,10 @@ def _sizes(groups: Sequence[Group], better: Better) -> tuple[list[Size], bool]:
         common = sorted(set.intersection(*(set(t) for t in tables)))
         if len(common) > 1:
             return [
-                Size(_ranks(g), tuple(sign * math.log(t[b].value) for b in common))
+                Size(g.ranks, tuple(sign * math.log(t[b].value) for b in common))
                 for g, t in zip(same_unit, tables, strict=True)
             ], True
-    return [Size(_ranks(g), tuple(sign * log for log in logs(g))) for g in same_unit], False
+    return [Size(g.ranks, tuple(sign * log for log in logs(g))) for g in same_unit], False
 
 
 def _block(sample: Sample) -> tuple[str, int]:
@@ -370,7 +365,7 @@ def _predictions(
     suspect: str,
 ) -> tuple[Prediction, ...]:
     unit = curve.groups[0].point.unit
-    least, most, largest = fit.sizes[0].ranks, fit.sizes[-1].ranks, _ranks(curve.groups[-1])
+    least, most, largest = fit.sizes[0].ranks, fit.sizes[-1].ranks, curve.groups[-1].ranks
     runs = sum(len(s.logs) for s in fit.sizes)
     predictions = []
     for ranks in ranks_requested or (2 * largest, 4 * largest):
@@ -401,7 +396,7 @@ def _predictions(
 
 def _layouts(curve: Curve) -> tuple[Layout, ...]:
     layouts = []
-    for ranks, of_ranks in groupby(curve.groups, _ranks):
+    for ranks, of_ranks in groupby(curve.groups, attrgetter("ranks")):
         base, *others = of_ranks
         for other in others:
             layout_ratio = ratio(base, other.in_unit(base.point.unit))

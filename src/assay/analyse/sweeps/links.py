@@ -15,9 +15,20 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from assay.analyse.statistics.outliers import FALSE_ALARM, FEWEST, Decision, too_low
-from assay.analyse.sweeps.explanations import FEWEST_SURE, explained, slow_together
-from assay.analyse.sweeps.groups import Groups, between_groups, slow_groups
-from assay.analyse.sweeps.slow_parts import FEWEST_PARTNERS, Blame, Pair, SlowPart, Speeds, agree
+from assay.analyse.sweeps.slow_parts import (
+    FEWEST_PARTNERS,
+    FEWEST_SURE,
+    Blame,
+    Groups,
+    Pair,
+    SlowPart,
+    Speeds,
+    agree,
+    between_groups,
+    explained,
+    slow_groups,
+    slow_together,
+)
 from assay.records import DEFAULT_MARGIN, Better
 from assay.units import counted
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from assay.analyse.comparison.curve_verdicts import curve_verdicts
+from assay.analyse.comparison.families import curve_verdicts
 from assay.errors import PluginError
 from assay.inputs import from_home
 from assay.records import Comparison

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from assay.analyse.comparison.curve_verdicts import CurveVerdict, band, size_of
+from assay.analyse.comparison.families import CurveVerdict, band, size_of
 from assay.analyse.exchange.curves import ExchangeCurve, ExchangePoint
 from assay.records import Estimate
 from assay.report import figures

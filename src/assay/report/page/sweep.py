@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.analyse.sweeps.figures import Nodes
 from assay.analyse.sweeps.slow_parts import called
-from assay.analyse.sweeps.verdicts import SweepVerdicts
+from assay.analyse.sweeps.verdicts import Nodes, SweepVerdicts
 from assay.report import figures
 from assay.report.charts import sweep as charts
 from assay.report.charts.chart import Chart

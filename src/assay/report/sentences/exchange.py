@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.analyse.comparison.curve_verdicts import CurveVerdict, band, curve_verdicts, size_of
+from assay.analyse.comparison.families import CurveVerdict, band, curve_verdicts, size_of
 from assay.analyse.doubts.paths import asked_and_used
 from assay.analyse.points.groups import place_of
 from assay.records import Comparison, Estimate, Links, Result, Verdict

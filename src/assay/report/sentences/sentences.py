@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from assay.analyse.comparison import lost_time
-from assay.analyse.comparison.verdict import obstacle, surely_beyond
+from assay.analyse.comparison.verdict import allowing_for, lost_as_text, obstacle, surely_beyond, too_much
 from assay.analyse.doubts import KINDS
 from assay.analyse.statistics.sequential import ALPHA, LOOKS
 from assay.records import (
@@ -425,7 +424,7 @@ def _why_open(c: Comparison) -> str:
     """Why the verdict is open: others used the CPUs, or the metric has no direction; else ""."""
     if obstacle(c) == "no direction":
         return "; the metric has no declared direction"
-    lost = lost_time.words(c.lost_to_others, (c.a, c.b))
+    lost = lost_as_text(c.lost_to_others, (c.a, c.b))
     return f"; {lost}" if lost else ""
 
 
@@ -433,9 +432,9 @@ def _left_open(c: Comparison, task: str) -> str:
     """`b is as fast as a at … or slower`: within the margin in one direction, open in the other."""
     as_a, more, less = _adjectives(c.point)
     better = c.point.better
-    stretched = lost_time.allowing_for(c.lost_to_others, c.deciding, better)
+    stretched = allowing_for(c.lost_to_others, c.deciding, better)
     low, high = stretched.low, stretched.high
-    if low is None or high is None or lost_time.too_much(c.lost_to_others):
+    if low is None or high is None or too_much(c.lost_to_others):
         return f"It is undecided whether {c.b} is as {as_a} as {c.a} at {task}"
     if better is None:
         return f"{c.b} may differ from {c.a} at {task}"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from assay.analyse.sweeps.figures import Nodes, Pairs
 from assay.analyse.sweeps.nodes import Crowd, NodeGroup
 from assay.analyse.sweeps.slow_parts import Blame, SlowPart, called, slow_with
-from assay.analyse.sweeps.suspects import Suspect, suspects
-from assay.analyse.sweeps.verdicts import SweepVerdicts
+from assay.analyse.sweeps.verdicts import Nodes, Pairs, Suspect, SweepVerdicts, suspects
 from assay.report import figures
 from assay.units import all_of
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from assay.analyse.comparison import lost_time
-from assay.analyse.comparison.verdict import Obstacle, more_runs_may_decide, obstacle
+from assay.analyse.comparison.verdict import Obstacle, lost_as_text, more_runs_may_decide, obstacle
 from assay.analyse.comparison.why import why
 from assay.records import Comparison, Result
 from assay.report import figures
@@ -109,7 +108,7 @@ def _describe_cause(alike: Sequence[Comparison], hindrance: Obstacle) -> str:
         return "; ".join(filter(None, (beyond, needed(alike))))
     lost = (max(c.lost_to_others[0] for c in alike), max(c.lost_to_others[1] for c in alike))
     waited = (
-        lost_time.words(lost, (first.a, first.b))
+        lost_as_text(lost, (first.a, first.b))
         if len({(c.a, c.b) for c in alike}) == 1
         else f"runs may have waited for up to {percent(max(lost))} of their time because others used the CPUs"
     )

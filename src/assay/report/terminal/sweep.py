@@ -8,10 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from assay.analyse.sweeps.figures import Pairs
-from assay.analyse.sweeps.nodes import BaselineChange, Crowd
-from assay.analyse.sweeps.rings import BORNE, Ring
+from assay.analyse.sweeps.nodes import BORNE, BaselineChange, Crowd, Ring
 from assay.analyse.sweeps.slow_parts import Pair
+from assay.analyse.sweeps.verdicts import Pairs
 from assay.report import figures
 from assay.report.sentences import sweep as sweep_words
 from assay.report.sentences.sweep import in_order

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
-from assay.analyse.sweeps.pair_baselines import pairs_before
 from assay.analyse.sweeps.slow_parts import Pair
+from assay.analyse.sweeps.verdicts import pairs_before
 
 SIX = [*combinations("abcdef", 2)]
 

@@ -9,9 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assay.analyse.goodput.checkpoints import checkpoint_interval, daly_s, waste, young_s
-from assay.analyse.goodput.failures import JobAttempt, Outcome, by_node, by_size, failure_rate, of_nodes
-from assay.analyse.goodput.shares import goodput
+from assay.analyse.goodput import (
+    JobAttempt,
+    Outcome,
+    by_node,
+    by_size,
+    checkpoint_interval,
+    daly_s,
+    failure_rate,
+    goodput,
+    of_nodes,
+    waste,
+    young_s,
+)
 from conftest import long_rows_but, tries
 
 HOUR_S = 3600.0
