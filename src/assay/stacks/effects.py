@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from assay.analyse import doubts
 from assay.analyse.comparison.verdict import decide, more_would_decide, runs_still_needed, surely_beyond
+from assay.analyse.doubts.design import NOT_INTERLEAVED, ONE_SESSION
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.intervals import ROUNDING, Hidden, LogInterval, constant, ratio_end, t_quantile
 from assay.analyse.statistics.rounding import hidden_by_rounding
@@ -186,11 +187,11 @@ def _doubts(
         sessions = sorted({observation.session for observation in (*a, *b)})
         named = f"session{'s' * (len(sessions) > 1)} {', '.join(sessions)}"
         evidence = f"all runs are of {named}"
-        raised["one-session", evidence] = doubts.KINDS["one-session"].doubt(evidence)
+        raised[ONE_SESSION.code, evidence] = ONE_SESSION.doubt(evidence)
     apart = not all(observation.interleaved for observation in (*a, *b))
     if method == "welch" or (method == "linked" and apart):
         evidence = "the stacks did not run in the same shuffled blocks"
-        raised["not-interleaved", evidence] = doubts.KINDS["not-interleaved"].doubt(evidence)
+        raised[NOT_INTERLEAVED.code, evidence] = NOT_INTERLEAVED.doubt(evidence)
     return tuple(sorted(raised.values(), key=lambda doubt: doubts.rank(doubt.code)))
 
 
