@@ -28,7 +28,6 @@ from typing import Any
 
 from options import absent, parse
 
-from assay.cluster.sweep import Group, each_alone, pair_rounds
 from assay.errors import AssayError
 from assay.launch.kubernetes.client import CONFIG_MAPS, NODES, Cluster, Resource, connect
 from assay.launch.kubernetes.job_state import is_over
@@ -37,6 +36,7 @@ from assay.launch.kubernetes.objects.kinds import KINDS
 from assay.launch.kubernetes.objects.order import name_of
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.kubernetes.watch import watch_of
+from assay.node_sweep import Group, each_alone, pair_rounds
 from assay.records import Handle, Job, Shape, Task
 
 ASSAY = str(Path(sys.executable).with_name("assay"))

@@ -25,7 +25,7 @@ from paired import in_turn, ratio, wall_s
 
 from assay import api
 from assay.data.catalog import FIXED
-from assay.data.manifest import write_manifest
+from assay.frame_manifest import write_manifest
 from assay_payloads.datasets.label_images import HEADER_BYTES
 
 HEIGHT, WIDTH = 1208, 1920  # of A2D2

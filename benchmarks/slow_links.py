@@ -15,7 +15,7 @@ from slow_nodes import SEED, TWO_LAWS, Draw
 
 from assay.analyse.sweeps.links import blame
 from assay.analyse.sweeps.slow_parts import Blame, Pair
-from assay.cluster.sweep import pair_rounds
+from assay.node_sweep import pair_rounds
 
 SPREAD = 0.01
 

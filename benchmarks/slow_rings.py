@@ -14,7 +14,7 @@ from options import parse, sized
 from slow_nodes import SEED, TWO_LAWS, Draw
 
 from assay.analyse.sweeps.nodes import BORNE, slow_rings
-from assay.cluster.sweep import pair_rounds
+from assay.node_sweep import pair_rounds
 
 SPREAD, OF_LINKS = 0.02, 0.01  # of repeated runs; of different links
 

@@ -55,7 +55,7 @@ def workers(here: Path, models: Any, frames: int, pairs: int) -> None:
     import torch
 
     from assay import api
-    from assay.data.manifest import write_manifest
+    from assay.frame_manifest import write_manifest
 
     root, catalog, net = here / "a2d2", here / "c.duckdb", here / "net.pt"
     made = [sys.executable, str(MAKE_FRAMES), str(root), "--frames", str(frames), "--size", *map(str, SIZE)]
@@ -132,8 +132,8 @@ def prepared(directory: Path, count: int) -> None:
     """A validation all of whose chunks are there, of frames that don't exist."""
     from dataclasses import asdict
 
-    from assay.data.manifest import ChosenFrame, made, write_manifest
     from assay.data.validation import ValidationAbout
+    from assay.frame_manifest import ChosenFrame, made, write_manifest
     from assay_payloads.datasets.chunks import ValidatedChunk, ValidatedFrame
 
     (directory / "v" / "chunks").mkdir(parents=True)

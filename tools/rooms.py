@@ -6,6 +6,7 @@
     root = "assay"                            the package, one of the root packages
     nouns = ["errors", "units", "records"]    what everybody may know; of each other they may know all
     faces = ["cli"]                           what only faces may know, if their line says so
+    subjects = ["data"]                       what is not part of "everything": reached by its location
     [tool.importlinter.contracts.may_know]
     shell = []                                room → rooms that its modules may import, beside the nouns
     cli = ["everything"]
@@ -50,6 +51,7 @@ class RoomsContract(Contract):
     root: Any = fields.StringField()
     nouns: Any = fields.SetField(subfield=fields.StringField())
     faces: Any = fields.SetField(subfield=fields.StringField(), required=False)
+    subjects: Any = fields.SetField(subfield=fields.StringField(), required=False)
     may_know: Any = TableField()
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
@@ -85,7 +87,8 @@ class RoomsContract(Contract):
             return True
         if other in (self.faces or ()) and room not in self.faces:
             return False
-        return EVERYTHING in line or other in line or other in self.nouns
+        everything = EVERYTHING in line and other not in (self.subjects or ())
+        return everything or other in line or other in self.nouns
 
     def _room(self, module: str) -> str:
         """A module's name below the package; "" for the package itself; another package's name in full."""

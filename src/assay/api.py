@@ -14,28 +14,39 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.questions.clean import clean
-    from assay.questions.compare import compare, rank
-    from assay.questions.data_choice import frames_like, most_uncertain_frames
-    from assay.questions.data_job import data_job, job_template, submit_data
-    from assay.questions.data_pages import query_page
-    from assay.questions.datasets import (
-        check_data,
-        class_shares,
-        classes_together,
+    from assay.cluster.questions.openstack import openstack
+    from assay.cluster.questions.prepare import prepare
+    from assay.cluster.questions.rbac import rbac, smoke
+    from assay.data.pages import query_page
+    from assay.data.questions.cache import staged_sets
+    from assay.data.questions.check import check_data
+    from assay.data.questions.classes import class_shares, classes_together, scene_drift
+    from assay.data.questions.feeds import feeds
+    from assay.data.questions.query import (
+        frames_like,
         frames_without_scene,
+        most_uncertain_frames,
         query_data,
         query_data_sql,
-        scan_data,
-        scene_drift,
         split_data,
     )
+    from assay.data.questions.scan import scan_data
+    from assay.data.questions.stage import stage_data, staging_job
+    from assay.data.questions.submit import data_job, job_template, submit_data
+    from assay.data.questions.validate import validate_data
+    from assay.monitor.questions.export import monitor_metrics, monitor_server
+    from assay.monitor.questions.fetch import fetch_telemetry
+    from assay.monitor.questions.idle import idleness
+    from assay.monitor.questions.schedule import schedule
+    from assay.monitor.questions.top import top
+    from assay.monitor.questions.up import monitoring_stack
+    from assay.monitor.questions.watch import flight_record, watch, watch_job, watch_logs, watch_nccl
+    from assay.questions.clean import clean
+    from assay.questions.compare import compare, rank
     from assay.questions.diff import diff
     from assay.questions.doctor import doctor
     from assay.questions.explain import explain
     from assay.questions.export import export
-    from assay.questions.feeds import feeds
-    from assay.questions.fetch_telemetry import fetch_telemetry
     from assay.questions.gate import gate
     from assay.questions.goodput import goodput
     from assay.questions.history import history
@@ -43,29 +54,19 @@ if TYPE_CHECKING:
     from assay.questions.index import index
     from assay.questions.init import init
     from assay.questions.list_ import list_
-    from assay.questions.monitor import monitor_metrics, monitor_server
-    from assay.questions.monitoring_stack import monitoring_stack
     from assay.questions.notebook import notebook
-    from assay.questions.openstack import openstack
     from assay.questions.plan import plan
-    from assay.questions.prepare import prepare
     from assay.questions.push import push
     from assay.questions.queue import enqueue, queue, start_worker, stop_queued, work_queue
-    from assay.questions.rbac import rbac, smoke
     from assay.questions.report import report
     from assay.questions.run import run
     from assay.questions.scale import scale
-    from assay.questions.schedule import idleness, schedule
     from assay.questions.schema import schema
     from assay.questions.score import score
     from assay.questions.show import show
-    from assay.questions.stage_data import stage_data, staged_sets, staging_job
     from assay.questions.submit import submit
     from assay.questions.sweep import sweep
     from assay.questions.systems import every_system, system_named
-    from assay.questions.top import top
-    from assay.questions.validate_data import validate_data
-    from assay.questions.watch import flight_record, watch, watch_job, watch_logs, watch_nccl
     from assay.run.request import make_suite, read_suite
     from assay.stacks.advise import advise_stack
     from assay.stacks.build import build_stack, render_build
@@ -79,13 +80,13 @@ _MODULES = {
     "advise_stack": "assay.stacks.advise",
     "advised_containerfile": "assay.stacks.containerfile",
     "build_stack": "assay.stacks.build",
-    "check_data": "assay.questions.datasets",
-    "class_shares": "assay.questions.datasets",
-    "classes_together": "assay.questions.datasets",
+    "check_data": "assay.data.questions.check",
+    "class_shares": "assay.data.questions.classes",
+    "classes_together": "assay.data.questions.classes",
     "clean": "assay.questions.clean",
     "compare": "assay.questions.compare",
     "containerfile": "assay.stacks.containerfile",
-    "data_job": "assay.questions.data_job",
+    "data_job": "assay.data.questions.submit",
     "diff": "assay.questions.diff",
     "diff_stacks": "assay.stacks.diff",
     "doctor": "assay.questions.doctor",
@@ -94,70 +95,70 @@ _MODULES = {
     "explain": "assay.questions.explain",
     "export": "assay.questions.export",
     "export_stacks": "assay.stacks.sharing",
-    "feeds": "assay.questions.feeds",
-    "fetch_telemetry": "assay.questions.fetch_telemetry",
-    "flight_record": "assay.questions.watch",
-    "frames_like": "assay.questions.data_choice",
+    "feeds": "assay.data.questions.feeds",
+    "fetch_telemetry": "assay.monitor.questions.fetch",
+    "flight_record": "assay.monitor.questions.watch",
+    "frames_like": "assay.data.questions.query",
     "gate": "assay.questions.gate",
     "goodput": "assay.questions.goodput",
     "history": "assay.questions.history",
-    "idleness": "assay.questions.schedule",
+    "idleness": "assay.monitor.questions.idle",
     "import_": "assay.questions.import_",
     "import_stacks": "assay.stacks.sharing",
     "index": "assay.questions.index",
     "init": "assay.questions.init",
-    "job_template": "assay.questions.data_job",
+    "job_template": "assay.data.questions.submit",
     "list_": "assay.questions.list_",
     "list_stacks": "assay.stacks.known",
     "locked_containerfile": "assay.stacks.containerfile",
     "make_suite": "assay.run.request",
-    "monitor_metrics": "assay.questions.monitor",
-    "monitor_server": "assay.questions.monitor",
-    "monitoring_stack": "assay.questions.monitoring_stack",
-    "most_uncertain_frames": "assay.questions.data_choice",
+    "monitor_metrics": "assay.monitor.questions.export",
+    "monitor_server": "assay.monitor.questions.export",
+    "monitoring_stack": "assay.monitor.questions.up",
+    "most_uncertain_frames": "assay.data.questions.query",
     "notebook": "assay.questions.notebook",
-    "openstack": "assay.questions.openstack",
+    "openstack": "assay.cluster.questions.openstack",
     "plan": "assay.questions.plan",
-    "prepare": "assay.questions.prepare",
+    "prepare": "assay.cluster.questions.prepare",
     "push": "assay.questions.push",
-    "query_data": "assay.questions.datasets",
-    "query_data_sql": "assay.questions.datasets",
-    "query_page": "assay.questions.data_pages",
+    "query_data": "assay.data.questions.query",
+    "query_data_sql": "assay.data.questions.query",
+    "query_page": "assay.data.pages",
     "queue": "assay.questions.queue",
     "rank": "assay.questions.compare",
-    "rbac": "assay.questions.rbac",
+    "rbac": "assay.cluster.questions.rbac",
     "read_suite": "assay.run.request",
     "render_build": "assay.stacks.build",
     "report": "assay.questions.report",
     "run": "assay.questions.run",
     "scale": "assay.questions.scale",
-    "scan_data": "assay.questions.datasets",
-    "scene_drift": "assay.questions.datasets",
-    "schedule": "assay.questions.schedule",
+    "scan_data": "assay.data.questions.scan",
+    "scene_drift": "assay.data.questions.classes",
+    "schedule": "assay.monitor.questions.schedule",
     "schema": "assay.questions.schema",
     "score": "assay.questions.score",
     "show": "assay.questions.show",
     "show_stack": "assay.stacks.known",
-    "smoke": "assay.questions.rbac",
-    "frames_without_scene": "assay.questions.datasets",
-    "split_data": "assay.questions.datasets",
-    "stage_data": "assay.questions.stage_data",
+    "smoke": "assay.cluster.questions.rbac",
+    "frames_without_scene": "assay.data.questions.query",
+    "split_data": "assay.data.questions.query",
+    "stage_data": "assay.data.questions.stage",
     "stack_indicators": "assay.stacks.indicators",
-    "staged_sets": "assay.questions.stage_data",
-    "staging_job": "assay.questions.stage_data",
+    "staged_sets": "assay.data.questions.cache",
+    "staging_job": "assay.data.questions.stage",
     "start_worker": "assay.questions.queue",
     "stop_queued": "assay.questions.queue",
     "submit": "assay.questions.submit",
-    "submit_data": "assay.questions.data_job",
+    "submit_data": "assay.data.questions.submit",
     "sweep": "assay.questions.sweep",
     "system_named": "assay.questions.systems",
-    "top": "assay.questions.top",
+    "top": "assay.monitor.questions.top",
     "trust_key": "assay.stacks.sharing",
-    "validate_data": "assay.questions.validate_data",
-    "watch": "assay.questions.watch",
-    "watch_job": "assay.questions.watch",
-    "watch_logs": "assay.questions.watch",
-    "watch_nccl": "assay.questions.watch",
+    "validate_data": "assay.data.questions.validate",
+    "watch": "assay.monitor.questions.watch",
+    "watch_job": "assay.monitor.questions.watch",
+    "watch_logs": "assay.monitor.questions.watch",
+    "watch_nccl": "assay.monitor.questions.watch",
     "work_queue": "assay.questions.queue",
 }
 __all__ = [

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from assay.cluster.sweep import keep_off_method, member_list
 from assay.errors import InputError
 from assay.launch.lsf.doctor import examine
 from assay.launch.lsf.options import LsfSystem
 from assay.launch.platform import Member
+from assay.node_sweep import keep_off_method, member_list
 from batch_doctor_contract import JOB_RAN, BatchChecksContract, BatchDoctorContract, Facts
 from lsf_cluster import HOSTS, down, lsf_commands  # noqa: F401  (a fixture)
 from lsf_stand_in import Cluster

@@ -13,10 +13,10 @@ from test_query import FRAMES, catalog
 
 import made_a2d2
 from assay import api
-from assay.data.manifest import ChosenFrame, made, write_manifest
+from assay.data.pages import MOST_PICTURES, query_page
+from assay.data.questions.query import frames_like, most_uncertain_frames
 from assay.errors import InputError
-from assay.questions.data_choice import frames_like, most_uncertain_frames
-from assay.questions.data_pages import MOST_PICTURES, query_page
+from assay.frame_manifest import ChosenFrame, made, write_manifest
 from command_line import assay as typed
 
 __all__ = ["catalog"]

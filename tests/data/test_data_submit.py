@@ -21,8 +21,8 @@ from ruamel.yaml import YAML
 import counted_frames
 import made_a2d2
 from assay import api
-from assay.data.manifest import ChosenFrame, read_manifest
 from assay.errors import InputError
+from assay.frame_manifest import ChosenFrame, read_manifest
 from assay.suite.job_template import TemplateFile, parse_range, read_template
 from assay.workloads import PARAMS
 from assay_payloads.datasets.manifest import changed

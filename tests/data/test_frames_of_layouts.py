@@ -18,8 +18,8 @@ from PIL import Image
 import made_a2d2
 import validated_network
 from assay import api
-from assay.data.manifest import write_manifest
 from assay.errors import InputError
+from assay.frame_manifest import write_manifest
 from assay_payloads.datasets.frame_files import FrameFiles
 from assay_payloads.datasets.manifest import ChosenFrame, made, parsed
 from command_line import assay as typed

@@ -18,8 +18,8 @@ from assay.data.catalog import Rows, writing
 from assay.data.choosing import split
 from assay.data.classes import Classes
 from assay.data.filters import condition
-from assay.data.manifest import ChosenFrame, made, read_manifest, write_manifest
 from assay.errors import InputError
+from assay.frame_manifest import ChosenFrame, made, read_manifest, write_manifest
 from assay_payloads.datasets.chunks import ManifestChunks
 from assay_payloads.datasets.manifest import ManifestError
 from command_line import assay as typed

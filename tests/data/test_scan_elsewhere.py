@@ -17,8 +17,8 @@ import made_a2d2
 import ray_cluster
 import s3_server
 from assay import api
-from assay.data.manifest import write_manifest
 from assay.errors import HostError, InputError
+from assay.frame_manifest import write_manifest
 from command_line import assay as typed
 from conftest import require
 

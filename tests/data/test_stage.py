@@ -16,8 +16,8 @@ import pytest
 
 import made_a2d2
 from assay import api
-from assay.data.manifest import read_manifest, write_manifest
 from assay.errors import HostError, InputError
+from assay.frame_manifest import read_manifest, write_manifest
 from assay_payloads.datasets import staged_files, staging
 from assay_payloads.datasets.manifest import ChosenFrame, made
 from command_line import assay as typed

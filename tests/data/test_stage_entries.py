@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from assay import api
-from assay.data.manifest import write_manifest
 from assay.errors import InputError
+from assay.frame_manifest import write_manifest
 from assay_payloads.datasets.frame_files import ReadThrough
 from assay_payloads.datasets.manifest import ChosenFrame, made, parsed
 from command_line import assay as typed

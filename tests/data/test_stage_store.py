@@ -9,8 +9,8 @@ import pytest
 
 import made_frames
 from assay import api
-from assay.data.manifest import read_manifest, write_manifest
 from assay.errors import HostError
+from assay.frame_manifest import read_manifest, write_manifest
 from assay_payloads.datasets import places, store_staging
 from assay_payloads.datasets.manifest import made
 from s3_server import KEY, SECRET, S3Server, failing

@@ -11,7 +11,7 @@ import pytest
 
 import made_a2d2
 from assay import api
-from assay.data.manifest import ChosenFrame, Manifest, made, write_manifest
+from assay.frame_manifest import ChosenFrame, Manifest, made, write_manifest
 from command_line import assay as typed
 from conftest import require
 

@@ -24,9 +24,9 @@ import s3_server
 import validated_network
 from assay import api
 from assay.data import validated_frames
-from assay.data.manifest import write_manifest
 from assay.data.validation import ABOUT, CHUNKS, FRAMES, RESULT
 from assay.errors import BusyError, InputError
+from assay.frame_manifest import write_manifest
 from command_line import assay as typed
 from conftest import require
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.cluster.sweep import keep_off_method, keep_off_methods
 from assay.errors import InputError
+from assay.node_sweep import keep_off_method, keep_off_methods
 from conftest import require
 from slurm_cluster import slurm_cluster  # noqa: F401
 

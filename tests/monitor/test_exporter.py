@@ -25,8 +25,8 @@ from assay import api
 from assay.errors import HostError, InputError
 from assay.monitor.exporter import MetricsCollector, NewestResult, NewestResults, NewestVerdict
 from assay.monitor.live import LiveGpu, LiveNode, LiveRank, LiveRun, LiveRuns
+from assay.monitor.questions import export as monitor_question
 from assay.monitor.rules import RULES
-from assay.questions import monitor as monitor_question
 from assay_payloads.sampling.gpus import GPU_COLUMNS
 from assay_payloads.sampling.node import COLUMNS
 from command_line import assay as typed

@@ -21,7 +21,7 @@ from test_rundir import header, plan, trial
 
 from assay.errors import HostError
 from assay.monitor.prometheus import PrometheusClient
-from assay.questions.fetch_telemetry import fetch_telemetry
+from assay.monitor.questions.fetch import fetch_telemetry
 from assay.records import RunState
 from assay.rundir import session as rundir
 from assay.telemetry import recorded

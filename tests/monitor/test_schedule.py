@@ -20,8 +20,8 @@ import nvml_stand_in
 from assay import api, cli
 from assay.errors import HostError, InputError
 from assay.launch.kubernetes.objects import pod_security, rbac
+from assay.monitor.questions.schedule import schedule
 from assay.monitor.schedule import HOUR, _gpu_load, schedule_period, scrontab_lines, service_unit
-from assay.questions.schedule import schedule
 from command_line import assay as typed
 from conftest import require
 from slurm_cluster import slurm_cluster  # noqa: F401 - a fixture

@@ -20,7 +20,7 @@ HELD = [
     (package, room)
     for package, table in TABLES.items()
     for room in (*table["nouns"], *table["may_know"])
-    if table["may_know"].get(room) != ["everything"]
+    if "everything" not in table["may_know"].get(room, [])
 ]
 
 
@@ -74,6 +74,16 @@ def test_not_even_a_room_that_may_know_everything_may_know_a_face(whole: Any, fo
         importer="assay.questions", imported="assay.cli", line_number=7, line_contents="import cli"
     )
     assert found(graph) == ["assay.questions imports assay.cli (l. 7)"]
+
+
+def test_a_subject_is_known_only_by_rooms_whose_line_names_it(whole: Any, found: Any) -> None:
+    graph = import_module("copy").deepcopy(whole)
+    for subject in TABLES["assay"]["subjects"]:
+        graph.add_import(
+            importer="assay.questions", imported=f"assay.{subject}", line_number=7, line_contents="import"
+        )
+        assert found(graph) == [f"assay.questions imports assay.{subject} (l. 7)"]
+        graph.remove_import(importer="assay.questions", imported=f"assay.{subject}")
 
 
 def test_a_room_without_a_line_and_a_line_without_a_room_are_named(whole: Any, found: Any) -> None:

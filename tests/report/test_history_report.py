@@ -16,7 +16,7 @@ import swept_runs
 from assay import cli
 from assay.analyse.history import SessionValue, histories
 from assay.analyse.statistics.level_shifts import LevelShift
-from assay.cluster.sweep import NODES
+from assay.node_sweep import NODES
 from assay.questions.history import history as node_histories
 from assay.questions.report import report
 from assay.records import Estimate, Result

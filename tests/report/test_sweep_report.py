@@ -16,8 +16,8 @@ import stated_runs
 from assay.analyse.sweeps.nodes import BaselineChange
 from assay.analyse.sweeps.slow_parts import Blame, SlowPart
 from assay.analyse.sweeps.verdicts import Pairs, Suspect, SweepVerdicts
-from assay.cluster.sweep import GROUPS_FILE, PAIRS, pair_rounds, systems
 from assay.errors import InputError
+from assay.node_sweep import GROUPS_FILE, PAIRS, pair_rounds, systems
 from assay.questions.evidence import RunSet
 from assay.questions.sweep_pages import sweep_of
 from assay.records import Estimate

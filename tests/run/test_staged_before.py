@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.data.manifest import write_manifest
+from assay.frame_manifest import write_manifest
 from assay.questions.evidence import run_set
 from assay_payloads.datasets import staging_cache
 from assay_payloads.datasets.manifest import ChosenFrame, made

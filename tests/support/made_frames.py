@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from assay.data.manifest import write_manifest
+from assay.frame_manifest import write_manifest
 from assay_payloads.datasets.manifest import ChosenFrame, Manifest, made
 
 

@@ -12,7 +12,7 @@ import observed_stacks
 import swept_runs
 from assay import api, store
 from assay.cli import assay
-from assay.cluster.sweep import NODES
+from assay.node_sweep import NODES
 from assay.run.index import update_index
 
 SIZES = "system,benchmark,metric,value,unit,better,run,shape\n" + "".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from assay.analyse.sweeps.verdicts import SweepFigure, SweepSession, judge_sweep
-from assay.cluster.sweep import most_rounds, pair_rounds
+from assay.node_sweep import most_rounds, pair_rounds
 from assay.records import Point
 from assay.report.contents.contents import Failure, Recipe
 from assay.report.page.sweep import SweepReport

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from assay.analyse.sweeps.slow_parts import Pair
-from assay.cluster.sweep import pair_rounds
+from assay.node_sweep import pair_rounds
 
 SEED = 20260301
 

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 import assay
 import kubernetes_cluster as cluster
 from assay.cluster.components.scheduled_suite import priority_class
-from assay.questions.schedule import schedule
+from assay.monitor.questions.schedule import schedule
 
 CODE = {
     "/code/assay": str(Path(assay.__file__).parents[1]),

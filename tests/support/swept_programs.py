@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.cluster import sweep
+from assay import node_sweep as sweep
 
 ARITHMETIC = """
 import time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from assay.cluster.sweep import NODES, systems
+from assay.node_sweep import NODES, systems
 from session_directories import a_trial, write_attempt, write_session
 
 STARTED_AT, DAY_S = 1_775_000_000.0, 86_400.0

@@ -13,7 +13,7 @@ from test_report_browser import CONTRASTS, axe_finds
 import made_site
 import observed_stacks
 from assay import store
-from assay.cluster.sweep import NODES
+from assay.node_sweep import NODES
 from served_site import TOKENS, ServedSite, serving, tokens_file
 
 if TYPE_CHECKING:

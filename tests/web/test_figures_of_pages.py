@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import made_site
 from assay import api
 from assay.cli import assay
-from assay.cluster.sweep import NODES
+from assay.node_sweep import NODES
 from assay.records import to_plain
 from open_site import Served, serving
 

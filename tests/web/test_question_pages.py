@@ -17,7 +17,7 @@ import made_site
 import swept_runs
 from assay import store
 from assay.cli import assay
-from assay.cluster.sweep import NODES
+from assay.node_sweep import NODES
 from assay.questions.attention import AttentionKind, attention
 from assay.questions.browsing import newest_sessions
 from assay.records import Result

@@ -53,7 +53,7 @@ _QUESTIONS: Final = {
         *("doctor", "score", "submit", "compare", "gate", "goodput"),
         *("report", "notebook", "push", "export"),
     )
-}
+} | {name: f"assay.{name}.questions:COMMANDS" for name in ("cluster", "data", "monitor")}
 _EXPECTED: Final = (
     *(AssayError, ReaderGoneError, OSError, MemoryError, SystemExit),
     *(click.ClickException, click.Abort, click.exceptions.Exit),

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.named_values import texts, values
+from assay.cli.named_values import named
 from assay.cli.options import JSON, QUIET, RUNS, echo_json
+from assay.questions.values import texts, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from assay.questions.data_job import DataJob
+    from assay.data.questions.submit import DataJob
     from assay.suite.filled_template import Choice
 
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     "labels",
     multiple=True,
     metavar="LABEL=VALUE",
-    callback=texts,
+    callback=named(texts),
     help="Choose a label; repeatable.",
 )
 @click.option(
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     "params",
     multiple=True,
     metavar="NAME=VALUE",
-    callback=values,
+    callback=named(values),
     help="Set a parameter; repeatable.",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="So many frames, at random.")
@@ -87,7 +88,7 @@ def command(
     Exit codes: 0 all runs gave a result; 1 a run failed; 4 the template, a choice or the catalog is wrong, or
     no frame is left: every problem is listed; 5 a platform can't be used; 130 stopped by Ctrl-C.
     """
-    from assay.questions.data_job import data_job, submit_data
+    from assay.data.questions.submit import data_job, submit_data
 
     if new and failed:
         raise click.UsageError("--failed repeats runs of an existing session; --new starts another one")

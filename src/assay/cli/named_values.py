@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def texts(_context: click.Context, _option: click.Parameter, arguments: tuple[str, ...]) -> dict[str, str]:
-    """An option's callback: values as they were typed, by name."""
-    values_by_name: dict[str, str] = {}
-    for text in arguments:
-        name, mark, value = (part.strip() for part in text.partition("="))
-        if not mark or not name:
-            raise click.BadParameter(f"{text!r} is not NAME=VALUE")
-        if name in values_by_name:
-            raise click.BadParameter(f"{name} is given twice")
-        values_by_name[name] = value
-    return values_by_name
+Read = Callable[[tuple[str, ...]], Mapping[str, Any]]
+
+
+def named(read: Read) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], Mapping[str, Any]]:
+    """An option's callback: values by name, as this function reads them."""
+
+    def callback(
+        _context: click.Context, _option: click.Parameter, arguments: tuple[str, ...]
+    ) -> Mapping[str, Any]:
+        try:
+            return read(arguments)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return callback
 
 
 def variables(
@@ -36,15 +41,3 @@ def variables(
             raise click.BadParameter(f"{name} is given twice")
         values_by_name[name] = value
     return values_by_name
-
-
-def values(context: click.Context, option: click.Parameter, arguments: tuple[str, ...]) -> dict[str, object]:
-    """The same, with values as JSON, or as the text that they are: `batch_size=2`, `camera=cam_side_left`."""
-    return {name: _value(text) for name, text in texts(context, option, arguments).items()}
-
-
-def _value(text: str) -> object:
-    try:
-        return json.loads(text, parse_constant=lambda constant: constant)
-    except (ValueError, RecursionError):
-        return text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import click
 
 from assay.questions.evidence import runs_directory
 from assay.units import margin_of, moment, seconds
-from assay.units import size as size_of
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text.")
 
@@ -46,26 +44,6 @@ MAX_TIME = click.option(
     help="Start nothing once builds and trials took this long together: 2h.",
 )
 KEEP = click.option("--keep", is_flag=True, help="Leave the environments in place.")
-
-
-def object_name(_context: click.Context, _option: click.Parameter, text: str) -> str:
-    """An option's callback: a name that Kubernetes accepts, or "" where that is the default."""
-    if text and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
-        raise click.BadParameter(
-            f"{text!r} is no name of an object: lowercase letters, digits and -, at most 63"
-        )
-    return text
-
-
-def size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """An option's callback: bytes from a size such as 200GB."""
-    try:
-        size_bytes = None if text is None else size_of(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    if size_bytes is not None and size_bytes < 1:
-        raise click.BadParameter(f"{text!r} is not more than 0; write it like 200GB")
-    return None if size_bytes is None else int(size_bytes)
 
 
 def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from assay.cluster.components import Preparation
     from assay.cluster.components.component import Platform
     from assay.cluster.prepare import ObjectChange
+    from assay.cluster.questions.prepare import ClusterPreparation
     from assay.launch.kubernetes.client import Cluster
-    from assay.questions.prepare import ClusterPreparation
 
 Action = Literal["plan", "print", "validate", "apply", "revert", "check"]
 ACTIONS: dict[Action, str] = {
@@ -97,7 +97,7 @@ def prepare(
     Exit codes: 0 done; 1 --check: something is missing; 2 usage error; 4 no such system or part, or a field
     belongs to another manager, or the server rejects something; 5 the cluster does not answer; 130 declined.
     """
-    from assay.questions import prepare as prepare_question
+    from assay.cluster.questions import prepare as prepare_question
 
     action = _action(does)
     if as_json and action in ("apply", "revert") and not yes:
@@ -135,7 +135,7 @@ def _carry_out(
     action: Action, prepared: ClusterPreparation, *, as_json: bool, yes: bool, may_restart: bool
 ) -> int:
     from assay.cluster.prepare import HINDERS
-    from assay.questions.prepare import refuse_restarts
+    from assay.cluster.questions.prepare import refuse_restarts
 
     if action == "check":
         return _checked(prepared, as_json)

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -14,7 +14,7 @@ import click
 
 from assay.cli.options import JSON, RUNS, echo_json
 from assay.cli.redacting_stream import write_bytes
-from assay.questions.question import Question, alternatives, reads_of
+from assay.questions.question import Answer, Question, Reads, alternatives, reads_of
 
 Field = dataclasses.Field[Any]
 
@@ -23,30 +23,23 @@ def command_of(question: type[Question]) -> click.Command:
     """The command: asks, prints the answer as text or JSON, and exits with its code."""
     hints = get_type_hints(question, include_extras=True)
     fields = [f for f in dataclasses.fields(question) if "progress" not in f.metadata]  # type: ignore[arg-type]
-    parameters = [_parameter(field, hints[field.name]) for field in fields if field.name != "runs"]
+    has_runs = any(field.name == "runs" and not field.metadata["names"] for field in fields)
+    parameters = [
+        _parameter(field, hints[field.name]) for field in fields if not (has_runs and field.name == "runs")
+    ]
 
     def ask(every: bool = False, as_json: bool = False, runs_dir: Any = None, **options: Any) -> None:
-        runs = {"runs": runs_dir} if "runs" in hints else {}
+        runs = {"runs": runs_dir} if has_runs else {}
         if as_json and str(options.get("output")) == "-":
             raise click.UsageError("--json prints where the file is: name a file with -o, or omit --json")
-        with _progress(question) as progress:
-            try:
-                question_ = question(**options, **runs, **progress)
-            except ValueError as error:
-                raise click.UsageError(str(error)) from None
-            answer = question_.answer()
-        written = question_.write(answer)
-        if isinstance(written, bytes):
-            write_bytes(written)
-        elif as_json:
-            echo_json(written.document())
-        else:
-            from assay.cli.console import Console
-            from assay.view import terminal
-
-            terminal.show(Console(highlight=False), written.view(), every=every)
-        for line in () if isinstance(written, bytes) else written.notes:
-            click.echo(line, err=True)
+        with ExitStack() as held:
+            with _progress(question) as progress:
+                try:
+                    question_ = question(**options, **runs, **progress)
+                except ValueError as error:
+                    raise click.UsageError(str(error)) from None
+                answer = held.enter_context(question_.answering())
+            _show(question_.write(answer), as_json=as_json, every=every)
         sys.exit(answer.exit_code)
 
     required = [p for p in parameters if isinstance(p, click.Option) and p.required]
@@ -59,9 +52,24 @@ def command_of(question: type[Question]) -> click.Command:
     )
     if question.all_help:
         command.params.append(click.Option(["--all", "every"], is_flag=True, help=question.all_help))
-    for shared in ([RUNS] if "runs" in hints else []) + ([JSON] if question.has_json else []):
+    for shared in ([RUNS] if has_runs else []) + ([JSON] if question.has_json else []):
         shared(command)
     return command
+
+
+def _show(answer: Answer | bytes, *, as_json: bool, every: bool) -> None:
+    if isinstance(answer, bytes):
+        write_bytes(answer)
+        return
+    if as_json:
+        echo_json(answer.document())
+    else:
+        from assay.cli.console import Console
+        from assay.view import terminal
+
+        terminal.show(Console(highlight=False), answer.view(), every=every)
+    for line in answer.notes:
+        click.echo(line, err=True)
 
 
 @contextmanager
@@ -85,44 +93,52 @@ def _progress(question: type[Question]) -> Iterator[dict[str, Callable[..., None
 
 
 def _parameter(field: Field, hint: Any) -> click.Parameter:
+    about, reads = field.metadata, reads_of(hint)
     kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
-    is_many, required = any(get_origin(kind) is tuple for kind in kinds), field.default is dataclasses.MISSING
-    default: dict[str, Any] = {} if required or is_many else {"default": field.default}
-    if field.metadata.get("argument"):
-        many, metavar = -1 if is_many else 1, field.metadata["metavar"]
-        return click.Argument([field.name], required=required, nargs=many, metavar=metavar, **default)
-    spelled = [*(field.metadata["names"] or (f"--{field.name.replace('_', '-')}",)), field.name]
+    is_many = any(get_origin(kind) is tuple for kind in kinds) or bool(reads and reads.several)
+    has_default = not is_many and field.default not in (dataclasses.MISSING, None)
+    shared: dict[str, Any] = {
+        "required": field.default is dataclasses.MISSING,
+        "metavar": about["metavar"] or (reads.metavar if reads and not about.get("argument") else None),
+        "callback": _reading(reads) if reads else None,
+        **({"default": field.default} if has_default else {}),
+    }
+    if about.get("argument"):
+        return click.Argument([field.name], nargs=-1 if is_many else 1, **shared)
+    spelled = [*(about["names"] or (f"--{field.name.replace('_', '-')}",)), field.name]
     if hint is bool:
-        return click.Option(spelled, is_flag=True, default=field.default, help=field.metadata["help"])
-    reads = reads_of(hint)
+        return click.Option(spelled, is_flag=True, default=field.default, help=about["help"])
+    variable = about["variable"]
+    shows_default = has_default and field.default != "" and "[default" not in about["help"]
     return click.Option(
         spelled,
-        type=_type(field, kinds),
-        required=required,
-        **default,
+        type=str if reads else _type(field, kinds),
         multiple=is_many,
-        metavar=reads.metavar if reads else field.metadata["metavar"],
-        callback=_reading(reads.read) if reads else None,
-        help=field.metadata["help"],
+        envvar=variable or None,
+        show_default=f"${variable} or ./{field.default}" if variable else shows_default,
+        help=about["help"],
+        **shared,
     )
 
 
-def _type(field: Field, kinds: Sequence[Any]) -> click.ParamType[Any] | None:
+def _type(field: Field, kinds: Sequence[Any]) -> Any:
     """What click knows of the value; None: any text."""
     if field.metadata["file"]:
         return click.Path(path_type=Path, dir_okay=False, exists=True)
     if field.metadata["output"] and Path in kinds:
         return click.Path(path_type=Path, dir_okay=False, writable=True, allow_dash=True)
     choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
-    return click.Choice(choices) if choices else None
+    return click.Choice(choices) if choices else next((kind for kind in kinds if kind in (int, float)), None)
 
 
-def _reading(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+def _reading(reads: Reads) -> Callable[[click.Context, click.Parameter, Any], Any]:
     def callback(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
         if value is None or not isinstance(value, str | tuple):
             return value
         try:
-            return tuple(map(read, value)) if isinstance(value, tuple) else read(value)
+            if isinstance(value, tuple) and not reads.several:
+                return tuple(map(reads.read, value))
+            return reads.read(value)
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.data import CATALOG
 from assay.cli.options import RUNS
 from assay.errors import HostError, InputError
 
@@ -37,7 +36,14 @@ _FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
     metavar="NAME",
     help="Also answer for this host name, such as a proxy's; repeatable.",
 )
-@CATALOG
+@click.option(
+    "--catalog",
+    type=click.Path(path_type=Path, dir_okay=False),
+    envvar="ASSAY_CATALOG",
+    default="catalog.duckdb",
+    show_default="$ASSAY_CATALOG or ./catalog.duckdb",
+    help="File of the catalog.",
+)
 @click.option(
     "--mlperf",
     "folders",

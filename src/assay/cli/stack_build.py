@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from assay.cli import named_values, options
 from assay.errors import EXIT_OK, EXIT_WORSE, InputError, Problem
+from assay.questions.values import texts
 
 if TYPE_CHECKING:
     from assay.stacks.build import BuiltStack
@@ -98,7 +99,7 @@ _ELSEWHERE = {
     "requests",
     multiple=True,
     metavar="NAME=QUANTITY",
-    callback=named_values.texts,
+    callback=named_values.named(texts),
     help="What the rendered build requests, like memory=8Gi. [default: cpu=1, memory=4Gi]",
 )
 @click.option(
@@ -106,7 +107,7 @@ _ELSEWHERE = {
     "limits",
     multiple=True,
     metavar="NAME=QUANTITY",
-    callback=named_values.texts,
+    callback=named_values.named(texts),
     help="Limit of the rendered build, like memory=16Gi. [default: none]",
 )
 @options.JSON

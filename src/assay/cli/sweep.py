@@ -146,7 +146,7 @@ def command(
     again to resume.
     """
     from assay.cli.progress import teller
-    from assay.cluster.sweep import keep_off_method
+    from assay.node_sweep import keep_off_method
     from assay.questions.sweep import sweep
 
     if form is not None and as_json:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from assay.cli.question_command import command_of
-from assay.questions.top import Top
+from assay.monitor.questions.top import Top
 
 command = command_of(Top)
 print_once = command.callback

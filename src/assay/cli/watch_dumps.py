@@ -18,7 +18,7 @@ MOST_NAMED = 8  # ranks in a sentence
 
 def show(directory: Path, *, as_json: bool) -> None:
     """Print it, and exit with 1 if a rank is named."""
-    from assay.questions.watch import flight_record
+    from assay.monitor.questions.watch import flight_record
 
     record = flight_record(directory)
     if as_json:

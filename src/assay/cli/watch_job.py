@@ -34,7 +34,7 @@ def show(
     as_json: bool,
 ) -> None:
     """Print samples as they arrive, then the summary."""
-    from assay.questions.watch import watch_job
+    from assay.monitor.questions.watch import watch_job
 
     watched = watch_job(slurm_job=slurm_job, kubernetes=kubernetes, every=every, for_=for_, python=python)
     paced = beside(_paced(watched, every), logs, as_json=as_json)

@@ -17,7 +17,7 @@ MOST_NAMED = 8  # ranks in a sentence
 
 def show(address: str, every: float, for_: float | None, *, as_json: bool) -> None:
     """Print each answer, and exit with 1 if the last one names a rank."""
-    from assay.questions.watch import watch_nccl
+    from assay.monitor.questions.watch import watch_nccl
 
     last = None
     for last in watch_nccl(address, every=every, for_=for_):

@@ -24,7 +24,7 @@ UNKNOWN = "unknown"
 
 def show(pid: int, every: float, for_: float | None, logs: WatchedLogs | None, *, as_json: bool) -> None:
     """Print samples as they arrive, then the summary."""
-    from assay.questions.watch import watch
+    from assay.monitor.questions.watch import watch
 
     samples = beside(watch(pid, every=every, for_=for_), logs, as_json=as_json)
     if as_json:

@@ -9,18 +9,22 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from assay.errors import InputError
+from assay.errors import EXIT_OK, EXIT_WORSE, InputError
+from assay.questions.question import Answer
+from assay.units import counted
+from assay.view.blocks import Block, Paragraph
 
 _MARK: Final = ":::MLLOG "
+MOST_SHOWN: Final = 20
 MOST_KEPT: Final = 1000  # reasons that are kept; the rest are counted
 
 
 @dataclass
-class DataCheck:
+class DataCheck(Answer):
     """How far a check is, and what it found.
 
     samples     of each part: `training`, `evaluation`
@@ -34,6 +38,26 @@ class DataCheck:
     damaged: int = 0
     unreadable: list[str] = field(default_factory=list)
     official: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a sample can't be read."""
+        return EXIT_WORSE if self.damaged else EXIT_OK
+
+    def view(self) -> Iterator[Block]:
+        """How many samples there are, and why some can't be read."""
+        sizes = ", ".join(f"{size:,} for {part}" for part, size in self.samples.items())
+        yield Paragraph(f"{sizes}; {counted(self.damaged, 'sample')} can't be read")
+        if self.official:
+            yield Paragraph(f"Not the official data set: {self.official}")
+        yield from (Paragraph(why, indented=True) for why in self.unreadable[:MOST_SHOWN])
+        if self.damaged > MOST_SHOWN:
+            more = f"and {self.damaged - MOST_SHOWN:,} more; --json lists a thousand"
+            yield Paragraph(more, indented=True)
+
+    def document(self) -> dict[str, Any]:
+        """All of it."""
+        return asdict(self)
 
 
 def run_check(argv: Sequence[str], tell: Callable[[DataCheck], None]) -> DataCheck:

@@ -19,8 +19,8 @@ from typing import Any, Final
 from assay.data.catalog import Catalog
 from assay.data.classes import UNKNOWN
 from assay.data.filters import condition
-from assay.data.manifest import ChosenFrame, read_manifest
 from assay.errors import InputError, Problem
+from assay.frame_manifest import ChosenFrame, read_manifest
 from assay.inputs import read_whole
 from assay_payloads.datasets.manifest import file_of
 

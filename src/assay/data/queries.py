@@ -17,12 +17,15 @@ from assay.data.catalog import Catalog, reading
 from assay.data.choosing import distances
 from assay.data.classes import UNKNOWN
 from assay.data.filters import Condition, condition
-from assay.data.manifest import ChosenFrame, Manifest, made
 from assay.errors import InputError
+from assay.frame_manifest import ChosenFrame, Manifest, made
+from assay.questions.question import Answer
 from assay.records import FrameChoice
+from assay.view.blocks import Block, Table, TableBody, TableRow
 
 MOST_ROWS: Final = 1_000_000  # of an answer to SQL; more belong into a file
 MOST_TEXT: Final = 64 << 20  # characters of its texts
+LONGEST_CELL: Final = 10_000  # characters on a terminal
 ROWS_AT_ONCE: Final = 2048
 SLOWEST_S: Final = 60.0
 
@@ -62,17 +65,40 @@ class SceneDrift:
 
 
 @dataclass(frozen=True)
-class SqlAnswer:
+class SqlAnswer(Answer):
     """Rows of a query in SQL."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+
+    def view(self) -> Iterator[Block]:
+        """The rows; a column of numbers is aligned to the right."""
+        numbers = (int, float, type(None))
+        words = frozenset(
+            column
+            for column in range(len(self.columns))
+            if not all(isinstance(row[column], numbers) for row in self.rows)
+        )
+        rows = tuple(
+            TableRow(tuple("" if value is None else _shown(str(value)) for value in row)) for row in self.rows
+        )
+        yield Table("", tuple(map(_shown, self.columns)), (TableBody("", rows),), words, whole=True)
 
     def document(self) -> dict[str, Any]:
         """Rows as they are, other values than numbers as text."""
         plain = (str, int, float, bool, type(None))
         rows = [[value if isinstance(value, plain) else str(value) for value in row] for row in self.rows]
         return {"columns": list(self.columns), "rows": rows}
+
+
+def _shown(cell: str) -> str:
+    """A cell for a terminal: each control character as its escape, and cut where --json has the whole.
+
+    >>> _shown("a\x1b[31m")
+    'a\\x1b[31m'
+    """
+    cut = cell if len(cell) <= LONGEST_CELL else f"{cell[:LONGEST_CELL]}… ({len(cell):,} characters)"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
 
 
 def chosen(

@@ -140,6 +140,12 @@ class Validation:
     more_groups: tuple[str, ...]
     worst: tuple[FrameResult, ...]
 
+    def by_column(self) -> Iterator[tuple[str, list[GroupResult]]]:
+        """The groups of each column, the worst first."""
+        for column in dict.fromkeys(group.column for group in self.groups):
+            groups = [group for group in self.groups if group.column == column]
+            yield column, sorted(groups, key=lambda g: 2.0 if g.mean_iou is None else g.mean_iou)
+
     def document(self) -> dict[str, Any]:
         """What `assay data validate --json` prints, and result.json holds; what isn't defined is null."""
         names = self.about.names

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import shlex
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
-from assay.errors import HostError
+from assay.errors import EXIT_OK, EXIT_WORSE, HostError
 from assay.monitor.watching import watch
+from assay.questions.question import Answer
+from assay.units import counted
+from assay.view.blocks import Block, Paragraph
 
 MINUTE, HOUR, DAY, WEEK = 60, 3600, 86400, 604800
 NIGHT_HOUR: Final = 3  # at which a daily or weekly suite runs
@@ -211,7 +214,7 @@ _PERIOD_S: Final = 0.5
 
 
 @dataclass(frozen=True)
-class NodeIdleness:
+class NodeIdleness(Answer):
     """What this machine did for a time.
 
     busy_cores  mean over the time
@@ -224,6 +227,18 @@ class NodeIdleness:
     cores: int
     gpus: int
     reasons: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1 if something else uses the machine."""
+        return EXIT_OK if self.is_idle else EXIT_WORSE
+
+    def view(self) -> Iterator[Block]:
+        """What it does, or why it is busy."""
+        if self.is_idle:
+            gpus = counted(self.gpus, "GPU")
+            yield Paragraph(f"idle: {self.busy_cores:.1f} of {self.cores} CPUs busy, {gpus}")
+        yield from (Paragraph(f"busy: {reason}") for reason in self.reasons)
 
     @property
     def is_idle(self) -> bool:

@@ -107,7 +107,7 @@ def _slow_in_sweeps(
     As many of the newest sessions are judged as have `MOST_SWEPT` runs, at least one. A session that can't be
     judged has the reason.
     """
-    from assay.cluster.sweep import NODES
+    from assay.node_sweep import NODES
     from assay.questions.sweep_pages import slow_systems
 
     entries = [entry for history in histories if history.suite == NODES for entry in history.entries]

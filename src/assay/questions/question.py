@@ -20,6 +20,7 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import PurePath
 from types import UnionType
@@ -39,7 +40,7 @@ from typing import (
 
 from assay.errors import EXIT_OK, InputError
 from assay.questions.evidence import each
-from assay.view.blocks import Block
+from assay.view.blocks import Block, Verbatim
 
 if TYPE_CHECKING:
     from assay.report.charts.chart import Chart
@@ -58,10 +59,12 @@ class Reads:
 
     read     raises ValueError with the reason
     metavar  what help calls the value
+    several  whether it reads all values of a repeatable option together
     """
 
-    read: Callable[[str], Any]
+    read: Callable[[Any], Any]
     metavar: str
+    several: bool = False
 
 
 def _count(text: str) -> int:
@@ -126,6 +129,21 @@ class Answer:
         return html.fragment(self.view())
 
 
+@dataclasses.dataclass(frozen=True)
+class FileText(Answer):
+    """The text of a file, for another program."""
+
+    text: str
+
+    def view(self) -> Iterator[Block]:
+        """The text."""
+        yield Verbatim(self.text)
+
+    def document(self) -> dict[str, Any]:
+        """None: the text is for programs already."""
+        raise InputError("--json: this prints a file for another program; leave it out")
+
+
 class Question:
     """What can be asked.
 
@@ -141,6 +159,11 @@ class Question:
     def answer(self) -> Answer:
         """The answer. Raises InputError if there is none, with the reason."""
         raise NotImplementedError
+
+    @contextmanager
+    def answering(self) -> Iterator[Answer]:
+        """A context with the answer, in which the command shows it; what goes on then is after the yield."""
+        yield self.answer()
 
     def write(self, answer: Any) -> Answer | bytes:
         """Write the files that the command was asked for.
@@ -187,20 +210,23 @@ def option(
     local: bool = False,
     file: bool = False,
     output: bool = False,
+    positional: bool = False,
+    variable: str = "",
 ) -> Any:
     """A field that is given by its name; without a default, it must be given.
 
-    about    its help
-    metavar  what help calls the value
-    names    of the command's option, if not the field's: `("-o", "--output")`
-    local    names something on this machine: no address has it
-    file     an existing file on this machine
-    output   of the command alone, such as a file that it writes: the function has no such parameter
+    about       its help
+    metavar     what help calls the value
+    names       of the command's option, if not the field's: `("-o", "--output")`
+    local       names something on this machine: no address has it
+    file        an existing file on this machine
+    output      of the command alone, such as a file that it writes: the function has no such parameter
+    positional  the function also takes it by its position
+    variable    of the environment, which the command uses if the option isn't given
     """
     metadata = {"help": about, "metavar": metavar, "names": names, "file": file, "output": output}
-    return dataclasses.field(
-        default=default, kw_only=True, metadata={**metadata, "local": local or file or output}
-    )
+    metadata |= {"local": local or file or output, "variable": variable}
+    return dataclasses.field(default=default, kw_only=not positional, metadata=metadata)
 
 
 def progress_line(line: Callable[..., str], *, default: None) -> Any:
@@ -238,7 +264,7 @@ def function(kind: Callable[P, Q], answer: Callable[[Q], A]) -> Callable[P, A]:
             raise InputError(str(error)) from error
         return answer(query)
 
-    ask.__name__ = ask.__qualname__ = kind.__name__.lower()
+    ask.__name__ = ask.__qualname__ = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
     ask.__module__ = kind.__module__
     ask.__signature__ = signature  # type: ignore[attr-defined]
     ask.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": signature.return_annotation}
@@ -317,4 +343,6 @@ def _written(hint: Any) -> str:
         return " | ".join(map(_written, get_args(hint)))
     if get_origin(hint) is tuple:
         return f"tuple[{_written(get_args(hint)[0])}, ...]"
-    return "None" if hint is type(None) else re.sub(r"(\w+\.)+(?=[A-Z])", "", inspect.formatannotation(hint))
+    if hint is type(None):
+        return "None"
+    return re.sub(r"\b(\w+\.)+(?=[A-Z])", "", inspect.formatannotation(hint)).replace("NoneType", "None")

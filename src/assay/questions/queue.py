@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from assay.errors import AssayError, InputError, InterruptedRun, Problem
 from assay.questions.evidence import runs_directory
+from assay.registry import imported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from assay.rundir.session import Session
 
 MOST_STARTS = 4  # of a run whose process is killed each time
+TEMPLATE_JOB = "assay.data.questions.submit:data_job"
 LOOK_S = 0.5  # between looks at whether somebody asked a run to stop, or another process's run ended
 OF_SUITES = ("systems", "decided", "max_repeats")  # fields of a request that only a suite has
 OF_TEMPLATES = ("labels", "params", "system", "shape", "limit", "seed")
@@ -234,10 +236,9 @@ def _request(queued: QueueRequest, runs_dir: Path) -> RunRequest:
 
 
 def _template_job(queued: QueueRequest, runs_dir: Path) -> RunRequest:
-    from assay.questions.data_job import data_job
     from assay.run.request import RunRequest
 
-    job = data_job(
+    job = imported(TEMPLATE_JOB)(
         queued.file, labels=queued.labels, params=queued.params, system=queued.system,
         shape=queued.shape, limit=queued.limit, seed=queued.seed, runs=runs_dir,
     )  # fmt: skip

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from assay.errors import InputError
+from assay.registry import imported
+
+PARTS: Final = "assay.cluster.components:PARTS"  # of a prepared cluster
 
 
 def schema(file: Literal["suite", "systems", "template"]) -> dict[str, Any]:
@@ -12,7 +15,6 @@ def schema(file: Literal["suite", "systems", "template"]) -> dict[str, Any]:
 
     Raises InputError for the name of another file.
     """
-    from assay.cluster.components import PARTS
     from assay.launch import SYSTEM_MODELS
     from assay.suite.schema import suite_schema, systems_schema, template_schema
     from assay.workloads import WORKLOADS
@@ -22,6 +24,6 @@ def schema(file: Literal["suite", "systems", "template"]) -> dict[str, Any]:
     if file == "template":
         return template_schema()
     if file == "systems":
-        return systems_schema(dict(SYSTEM_MODELS.items()), PARTS)
+        return systems_schema(dict(SYSTEM_MODELS.items()), imported(PARTS))
     models = {name: workload.params for name, workload in WORKLOADS.items()}
     return suite_schema(models, {name: workload.about for name, workload in WORKLOADS.items()})

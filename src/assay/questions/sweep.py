@@ -98,7 +98,7 @@ def sweep(
     Raises InputError if the system can't be swept or a baseline does not match, and what `run` raises.
     """
     from assay.analyse.sweeps.verdicts import BORNE_BEFORE, judge_sweep
-    from assay.cluster.sweep import keep_off_methods
+    from assay.node_sweep import keep_off_methods
     from assay.run.progress import Silence
 
     where = system_named(system, systems) if isinstance(system, str) else system

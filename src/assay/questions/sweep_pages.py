@@ -22,7 +22,7 @@ Definitions = Mapping[str, Mapping[str, Any]]
 
 def is_sweep(sets: Sequence[RunSet], runs_dir: Path) -> bool:
     """Whether the report is only about a sweep's nodes, pairs and rings; rings alone don't count."""
-    from assay.cluster.sweep import NODES, PAIRS, RINGS
+    from assay.node_sweep import NODES, PAIRS, RINGS
 
     suites = {result.run.suite for run_set in sets for result in run_set.results}
     if not suites <= {NODES, PAIRS, RINGS} or suites == {RINGS}:
@@ -39,7 +39,7 @@ def sweep_of(
             combine.
     """
     from assay.analyse.sweeps.verdicts import BORNE_BEFORE, judge_sweep
-    from assay.cluster.sweep import NODES, PAIRS, RINGS, keep_off_methods
+    from assay.node_sweep import NODES, PAIRS, RINGS, keep_off_methods
     from assay.report.contents.contents import failures
     from assay.report.page.sweep import SweepReport
 
@@ -104,7 +104,7 @@ def _suite(run_set: RunSet) -> str:
 
 def _definitions(run_set: RunSet, runs_dir: Path) -> Definitions:
     """Each system that was swept, as its session recorded it; empty for a user's own suite."""
-    from assay.cluster.sweep import bound
+    from assay.node_sweep import bound
 
     run = run_set.results[-1].run
     path = runs_dir / run.suite / run.session / "systems.yaml"
@@ -117,7 +117,7 @@ def _definitions(run_set: RunSet, runs_dir: Path) -> Definitions:
 
 def _shared(runs_dir: Path, session: str) -> Mapping[str, str]:
     """Node → what it shares with others, from the sweep's --by; {} without --by."""
-    from assay.cluster.sweep import GROUPS_FILE, PAIRS
+    from assay.node_sweep import GROUPS_FILE, PAIRS
 
     path = runs_dir / PAIRS / session / GROUPS_FILE
     if not path.exists():
@@ -129,7 +129,7 @@ def _shared(runs_dir: Path, session: str) -> Mapping[str, str]:
 
 
 def _hosts(definitions: Definitions) -> dict[str, tuple[str, ...]]:
-    from assay.cluster.sweep import bound
+    from assay.node_sweep import bound
 
     return {name: bound(definition) for name, definition in definitions.items()}
 

@@ -18,8 +18,8 @@ from assay.questions.evidence import RunSet, reindex, run_sets
 
 if TYPE_CHECKING:
     from assay.analyse.sweeps.verdicts import Figures, SweepFigure, SweepSession
-    from assay.cluster.sweep import Group
     from assay.launch.platform import Member
+    from assay.node_sweep import Group
     from assay.records import Metric, Result, Run
     from assay.run.drive import CompletedSession
     from assay.run.progress import Tell
@@ -99,7 +99,7 @@ class Sweep:
     """
 
     def __init__(self, request: SweepRequest, tell: Tell, noted: Callable[[str], None]) -> None:
-        from assay.cluster.sweep import member_list
+        from assay.node_sweep import member_list
 
         where = request.where
         self._request, self._tell_session, self._noted = request, tell, noted
@@ -147,7 +147,7 @@ class Sweep:
 
     def _begun(self, there: Mapping[str, Member]) -> list[str] | None:
         """The nodes of the newest unfinished sweep of the same kind, which this call resumes."""
-        from assay.cluster import sweep
+        from assay import node_sweep as sweep
         from assay.run.request import plan_of
         from assay.rundir.session import sessions_of
 
@@ -169,8 +169,8 @@ class Sweep:
         return None
 
     def _parts(self, runs: SweepRuns) -> Iterator[SweepPart]:
-        from assay.cluster import sweep
-        from assay.cluster.sweep import most_rounds, pair_rounds, ring_groups
+        from assay import node_sweep as sweep
+        from assay.node_sweep import most_rounds, pair_rounds, ring_groups
 
         nodes = runs.nodes
         yield self._alone(nodes)
@@ -184,8 +184,8 @@ class Sweep:
             yield SweepPart(partial(sweep.rings_suite, nodes=size), [*rings])
 
     def _alone(self, nodes: Sequence[str]) -> SweepPart:
-        from assay.cluster import sweep
-        from assay.cluster.sweep import each_alone
+        from assay import node_sweep as sweep
+        from assay.node_sweep import each_alone
 
         return SweepPart(partial(sweep.nodes_suite, disk=self._request.disk), each_alone(nodes))
 
@@ -205,7 +205,7 @@ class Sweep:
         nodes        of the whole sweep
         begun_since  a session that started before the sweep's first belongs to another sweep
         """
-        from assay.cluster.sweep import GROUPS_FILE, systems
+        from assay.node_sweep import GROUPS_FILE, systems
         from assay.run.concurrency import Concurrency
         from assay.run.request import RunRequest, make_suite
 
@@ -235,7 +235,7 @@ class Sweep:
     def _take(self, runs: SweepRuns, part: SweepPart, completed: CompletedSession) -> None:
         """The part's results, and which of its trials remain for the next call."""
         from assay.analyse.sweeps.verdicts import SweepSession, figures_of
-        from assay.cluster.sweep import systems
+        from assay.node_sweep import systems
 
         groups = dict(zip(systems(self._definition, part.groups), part.groups, strict=True))
         figures = figures_of(completed.results, _metrics(completed))

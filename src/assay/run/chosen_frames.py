@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from assay.errors import InputError
+from assay.frame_manifest import with_chosen_set
 from assay.records import FRAMES_FILE, Job, TaskFile
-from assay_payloads.datasets.manifest import text
+from assay.registry import imported
+from assay_payloads.datasets.manifest import Manifest, text
+
+CHOICE: Final = "assay.data.queries:manifest_of"  # brings NumPy and a database, which few runs need
 
 
 def with_frames(job: Job) -> Job:
@@ -24,10 +29,7 @@ def with_frames(job: Job) -> Job:
     choice = job.task.frames
     if choice is None:
         return job
-    from assay.data.manifest import with_chosen_set
-    from assay.data.queries import manifest_of  # brings NumPy, which few runs need
-
-    manifest = manifest_of(choice)
+    manifest: Manifest = imported(CHOICE)(choice)
     if not manifest.frames:
         raise InputError(f"{choice.catalog}: no frame satisfies the condition {choice.where!r}")
     file = TaskFile(FRAMES_FILE, text(manifest).encode())

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assay.data.manifest import chosen_data, staged_data
 from assay.errors import InputError, Problem
+from assay.frame_manifest import chosen_data, staged_data
 from assay.records import StagedData
 from assay.suite import document
 from assay.suite.document import Document, Key

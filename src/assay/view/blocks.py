@@ -73,6 +73,7 @@ class Table:
     words     columns (from 0) that hold text, not numbers
     details   columns that are left out where there is little room
     verdicts  the column with each row's verdict
+    whole     shown as wide as it is where there is no terminal
     """
 
     caption: str
@@ -81,6 +82,14 @@ class Table:
     words: frozenset[int] = frozenset({0})
     details: frozenset[int] = frozenset()
     verdicts: int | None = None
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """The text of a file, for another program: shown as it is."""
+
+    text: str
 
 
 @dataclass(frozen=True)
@@ -111,4 +120,4 @@ class Fold:
     how: str = "--all"
 
 
-Block = Lead | Heading | Paragraph | Table | Doubts | Fold
+Block = Lead | Heading | Paragraph | Table | Doubts | Fold | Verbatim

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from assay.records import Doubt
-from assay.view.blocks import Block, Doubts, Fold, Heading, Lead, Paragraph, Table, TableRow
+from assay.view.blocks import Block, Doubts, Fold, Heading, Lead, Paragraph, Table, TableRow, Verbatim
 
 
 def fragment(blocks: Iterable[Block], doubts_url: str = "") -> str:
@@ -33,6 +33,8 @@ def _parts(block: Block, doubts_url: str) -> Iterator[str]:
             if doubts:
                 items = (f"<li>{_doubt(d, doubts_url)}</li>" for d, _ in doubts)
                 yield f"<p>Doubts:</p><ul>{''.join(items)}</ul>"
+        case Verbatim(text):
+            yield f"<pre>{escape(text)}</pre>"
         case Fold(short, full, more):
             yield fragment(short, doubts_url)
             if more:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from typing import Final
@@ -14,7 +15,18 @@ from rich.text import Text
 
 from assay.analyse.doubts import KINDS, rank
 from assay.report.folding import FoldedText
-from assay.view.blocks import Block, Doubts, Fold, Heading, Lead, Paragraph, Table, TableBody, TableRow
+from assay.view.blocks import (
+    Block,
+    Doubts,
+    Fold,
+    Heading,
+    Lead,
+    Paragraph,
+    Table,
+    TableBody,
+    TableRow,
+    Verbatim,
+)
 
 STYLES: Final[dict[str, str]] = {
     "": "",
@@ -30,6 +42,7 @@ STYLES: Final[dict[str, str]] = {
     "fails": "bold red",
 }
 PLAIN_WIDTH = 100  # columns if there is no terminal
+WIDEST = 1_000_000  # columns of a table that is shown whole
 WIDEST_HEADING = 12  # of a column of figures; a longer one is wrapped at its dashes
 
 
@@ -43,16 +56,28 @@ def plain(what: RenderableType) -> str:
 
 def shown(blocks: Iterable[Block], *, every: bool = False) -> RenderableType:
     """The blocks one below the other; `every`: what is folded, in full."""
-    return Group(*_all_parts(blocks, every))
+    parts = _all_parts(blocks, every)
+    return Group(*(styled(part) if isinstance(part, str) else part for part in parts))
 
 
 def show(console: Console, blocks: Iterable[Block], *, every: bool = False) -> None:
     """Print the blocks. In a pipe whose reader states no width, a paragraph stays one line, as in a log."""
     one_line = not console.is_terminal and "COLUMNS" not in os.environ
     for part in _all_parts(blocks, every):
+        if isinstance(part, str):
+            sys.stdout.write(part)  # neither wrapped nor colored
+            continue
         if one_line and isinstance(part, Padding) and isinstance(part.renderable, Text):
             part = Text.assemble(" " * part.left, part.renderable)
+        width = console.width
+        if isinstance(part, _Whole) and not console.is_terminal:
+            console.width = WIDEST
         console.print(part, soft_wrap=isinstance(part, Text) and (one_line or bool(part.no_wrap)))
+        console.width = width
+
+
+class _Whole(Group):
+    """A table that is as wide as it is where there is no terminal."""
 
 
 def _all_parts(blocks: Iterable[Block], every: bool) -> Iterator[RenderableType]:
@@ -73,7 +98,10 @@ def _parts(block: Block, every: bool) -> Iterator[RenderableType]:
                 paragraph.no_wrap, paragraph.overflow = True, "ignore"
             yield Padding(paragraph, (0, 0, 0, 2)) if indented else paragraph
         case Table():
-            yield _sections(block) if any(body.title for body in block.bodies) else _grid(block)
+            grid = _sections(block) if any(body.title for body in block.bodies) else _grid(block)
+            yield _Whole(grid) if block.whole else grid
+        case Verbatim(text):
+            yield text
         case Doubts(doubts, _, brief):
             if doubts:
                 yield from ([] if brief else [Text()])

@@ -7,12 +7,12 @@ from typing import Any
 
 from litestar import Response, get
 
-from assay.questions.data_pages import frame_pictures
-from assay.questions.datasets import class_shares, query_data
+from assay.data.pages import frame_pictures
+from assay.data.questions.classes import ClassShares, class_shares
+from assay.data.questions.query import query_data
 from assay.report.charts.classes import NamedShare, share_bars
 from assay.report.page.document import numbered
 from assay.units import counted, human
-from assay.view.blocks import Table, TableBody, TableRow
 from assay.web.queries import FormField, Name, QuestionForm, some
 from assay.web.rendering import with_query
 from assay.web.session_pages import command_line
@@ -23,7 +23,6 @@ MOST_BARS = 40
 NO_CATALOG = (
     "`assay data scan DIRECTORY` makes a catalog of labelled frames; `assay serve --catalog` shows one."
 )
-_COLUMNS = ("", "in a condition", "share of pixels", "frames", "largest in a frame")
 
 
 @get("/data", sync_to_thread=True, include_in_schema=False)
@@ -44,21 +43,13 @@ def data_set(site: Site, where: Name = None) -> Response[str]:
         manifest = query_data(condition, catalog=site.catalog)
         pictures, why = frame_pictures(manifest, MOST_PICTURES)
         bars = [NamedShare(share.name, share.share) for share in shares if share.frames][:MOST_BARS]
-        rows = tuple(
-            TableRow(
-                (share.name, share.column, f"{share.share:.3%}", f"{share.frames:,}", f"{share.largest:.2%}")
-            )
-            for share in shares
-        )
         return {
             "lead": f"{counted(count, 'frame')}, {human(float(manifest.bytes), 'B')}."
             + f" {len(pictures)} of them are shown." * bool(pictures),
             "about": [("Data set", manifest.root), ("Digest", manifest.digest[:12])],
             "charts": numbered([share_bars("shares", "Share of all pixels", "share", bars)]) if bars else [],
             "pictures": pictures,
-            "tables": [
-                Table("Classes, the largest first", _COLUMNS, (TableBody("", rows),), frozenset({0, 1}))
-            ],
+            "tables": [ClassShares(count, shares).table("Classes, the largest first")],
             "notes": [why] if why else [],
         }
 

@@ -16,11 +16,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import Parameter
 
 from assay import redact
+from assay.data.questions.classes import DataClasses
 from assay.errors import InputError, Problem
+from assay.monitor.questions.top import top
 from assay.questions.attention import attention, attention_document
 from assay.questions.browsing import RowPage
 from assay.questions.compare import Compare
-from assay.questions.datasets import class_shares, shares_document
 from assay.questions.explain import explain, explain_document
 from assay.questions.history import history, history_document
 from assay.questions.question import Question
@@ -30,7 +31,6 @@ from assay.questions.scale import scale
 from assay.questions.score import score
 from assay.questions.show import show
 from assay.questions.sweep import judged_sweep_document
-from assay.questions.top import top
 from assay.report.contents.contents import Contents
 from assay.stacks.known import list_stacks, show_stack
 from assay.web.queries import Attempt, Group, Line, ListQuestion, Name, Names, Required, RequiredNames, some
@@ -251,7 +251,7 @@ def observed_stack(site: Site, stack: Required) -> Document:
 @json_handler("/data/classes", "Classes of a data set, like `assay data classes --json`")
 def data_classes(site: Site, where: Name = None) -> Document:
     """How much of each class the frames have that satisfy a condition."""
-    return json_answer(shares_document(*class_shares(some(where) or "", catalog=site.catalog)))
+    return json_answer(DataClasses(some(where) or "", catalog=site.catalog).answer().document())
 
 
 @json_handler(

@@ -12,7 +12,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from assay import redact
 from assay.errors import AssayError, BusyError
-from assay.questions.top import top, trial
+from assay.monitor.questions.top import top, trial
 from assay.view import html
 from assay.web.access import MAY_READ_ON
 from assay.web.guard import MOST_STREAMS

@@ -11,9 +11,9 @@ from litestar import Response, get, post
 from litestar.exceptions import NotFoundException
 
 from assay import redact
+from assay.data.questions.submit import data_job, job_template
 from assay.errors import InputError
 from assay.inputs import read_whole
-from assay.questions.data_job import data_job, job_template
 from assay.questions.plan import plan
 from assay.questions.queue import (
     can_be_repeated,
