@@ -128,7 +128,7 @@ def _type(field: Field, kinds: Sequence[Any]) -> Any:
     if field.metadata["output"] and Path in kinds:
         return click.Path(path_type=Path, dir_okay=False, writable=True, allow_dash=True)
     choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
-    return click.Choice(choices) if choices else next((kind for kind in kinds if kind in (int, float)), None)
+    return click.Choice(choices) if choices else kinds[0] if kinds[0] in (int, float) else None
 
 
 def _reading(reads: Reads) -> Callable[[click.Context, click.Parameter, Any], Any]:

@@ -24,7 +24,7 @@ class Idleness(Question):
     Exit codes: 0 idle; 1 something else uses it; 4 the time is invalid; 5 this can't be found out.
     """
 
-    for_: Duration = option("How long to look.", default=2.0, names=("--for",))
+    for_: Duration = option("How long to look.  [default: 2s]", default=2.0, names=("--for",))
 
     def answer(self) -> NodeIdleness:
         """What this machine does. Raises HostError if it can't be found out."""

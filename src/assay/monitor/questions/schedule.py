@@ -59,7 +59,9 @@ class ScheduleSuite(Question):
     baseline: str | None = option(
         "Compare each session with these runs, like `assay gate`.", default=None, metavar="B"
     )
-    max_trial: Duration = option("The longest that a trial may take.", default=LONGEST_TRIAL_S)
+    max_trial: Duration = option(
+        "The longest that a trial may take.  [default: 60s]", default=LONGEST_TRIAL_S
+    )
     textfile: File | None = option(
         "For node exporter: write the metrics to this file after each session.", default=None
     )
