@@ -74,7 +74,7 @@ class SqlAnswer(Answer):
     def view(self) -> Iterator[Block]:
         """The rows; a column of numbers is aligned to the right."""
         numbers = (int, float, type(None))
-        words = frozenset(
+        text_columns = frozenset(
             column
             for column in range(len(self.columns))
             if not all(isinstance(row[column], numbers) for row in self.rows)
@@ -82,7 +82,7 @@ class SqlAnswer(Answer):
         rows = tuple(
             TableRow(tuple("" if value is None else _shown(str(value)) for value in row)) for row in self.rows
         )
-        yield Table("", tuple(map(_shown, self.columns)), (TableBody("", rows),), words, whole=True)
+        yield Table("", tuple(map(_shown, self.columns)), (TableBody("", rows),), text_columns, whole=True)
 
     def document(self) -> dict[str, Any]:
         """Rows as they are, other values than numbers as text."""

@@ -165,6 +165,6 @@ class SceneDrifts(Answer):
 
 
 def _table(
-    columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], words: frozenset[int], caption: str = ""
+    columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], text_columns: frozenset[int], caption: str = ""
 ) -> Table:
-    return Table(caption, columns, (TableBody("", tuple(map(TableRow, rows))),), words, whole=True)
+    return Table(caption, columns, (TableBody("", tuple(map(TableRow, rows))),), text_columns, whole=True)
