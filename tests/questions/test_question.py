@@ -230,3 +230,20 @@ def test_what_is_folded_is_in_a_page_too() -> None:
 def test_no_question_prints_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Ask("a").answer()
     assert capsys.readouterr().out == ""
+
+
+@question
+class Often(Question):
+    """Ask again and again."""
+
+    all_help = "Show all."
+
+    every: str = option("How often.", default="1h")
+
+    def answer(self) -> Told:
+        return Told({"every": self.every})
+
+
+def test_a_field_may_have_the_name_of_what_all_shows() -> None:
+    answered = CliRunner().invoke(command_of(Often), ["--every", "7min", "--json"])
+    assert json.loads(answered.output)["every"] == "7min"

@@ -28,7 +28,7 @@ def command_of(question: type[Question]) -> click.Command:
         _parameter(field, hints[field.name]) for field in fields if not (has_runs and field.name == "runs")
     ]
 
-    def ask(every: bool = False, as_json: bool = False, runs_dir: Any = None, **options: Any) -> None:
+    def ask(shows_all: bool = False, as_json: bool = False, runs_dir: Any = None, **options: Any) -> None:
         runs = {"runs": runs_dir} if has_runs else {}
         if as_json and str(options.get("output")) == "-":
             raise click.UsageError("--json prints where the file is: name a file with -o, or omit --json")
@@ -39,7 +39,7 @@ def command_of(question: type[Question]) -> click.Command:
                 except ValueError as error:
                     raise click.UsageError(str(error)) from None
                 answer = held.enter_context(question_.answering())
-            _show(question_.write(answer), as_json=as_json, every=every)
+            _show(question_.write(answer), as_json=as_json, every=shows_all)
         sys.exit(answer.exit_code)
 
     required = [p for p in parameters if isinstance(p, click.Option) and p.required]
@@ -51,7 +51,7 @@ def command_of(question: type[Question]) -> click.Command:
         options_metavar=" ".join([*(f"{p.opts[0]} {p.metavar}" for p in required), "[OPTIONS]"]),
     )
     if question.all_help:
-        command.params.append(click.Option(["--all", "every"], is_flag=True, help=question.all_help))
+        command.params.append(click.Option(["--all", "shows_all"], is_flag=True, help=question.all_help))
     for shared in ([RUNS] if has_runs else []) + ([JSON] if question.has_json else []):
         shared(command)
     return command
