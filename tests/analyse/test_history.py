@@ -76,7 +76,7 @@ def test_the_command_writes_a_page_that_names_the_step_and_what_changed(
     assert f"Report: {page}" in said.stderr
     text = page.read_text()
     assert "On dgx command rate on 1 worker changed by −" in text
-    assert "<code>env.NCCL_DEBUG</code> WARN → INFO" in text
+    assert "env.NCCL_DEBUG WARN → INFO" in text
 
 
 def test_since_keeps_the_sessions_that_began_since_then(nightly: Path) -> None:
@@ -144,7 +144,7 @@ def test_imported_sessions_are_in_the_order_and_at_the_dates_of_started_at(
     words = ("history", "throughput", "--suite", "nights", "--runs", runs)
     said = assay(*words)
     assert "12 sessions, 1 step\n" in said.stdout
-    assert "2026-01-01 10:00" in said.stdout.splitlines()[1]
+    assert said.stdout.index("2026-01-01 10:00") < said.stdout.index("2026-01-15 10:00")
     assert "worse" in said.stdout
     [found] = json.loads(assay(*words, "--json").stdout)["histories"]
     assert [one["session"] for one in found["sessions"]] == [f"night-{at}" for at in range(12)]
@@ -166,7 +166,7 @@ def test_sessions_of_which_nobody_says_when_they_were_made_are_in_no_known_order
     assert "1 step, in an unknown order" in said.stdout
     assert "order-unknown: no date is known for these sessions" in said.stdout
     assert "no date" in said.stdout
-    assert "rder-unknown: no date is known for these sessions" in page.read_text()
+    assert "order-unknown: no date is known for these sessions" in page.read_text()
     [found] = json.loads(assay(*words, "--json").stdout)["histories"]
     assert len(found["undated"]) == 12
     assert {one["at"] for one in found["sessions"]} == {None}

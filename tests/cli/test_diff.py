@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assay import provenance
-from assay.cli import assay, diff
+from assay.cli import assay
 from assay.provenance import Fact
-from assay.questions.diff import Differences, RunMachines
+from assay.questions.diff import Differences, RunMachines, texts
 from assay.records import Provenance
 from assay_payloads.probing import probe
 
@@ -162,15 +162,12 @@ def side(reference: str, *nodes: dict[str, object], runs: int = 1) -> RunMachine
     return RunMachines(reference, runs, (provenance.parse(text),) if nodes else ())
 
 
-def shown(capsys: pytest.CaptureFixture[str], a: RunMachines, b: RunMachines) -> str:
-    diff._show(Differences(a, b), everything=False)
-    return "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+def shown(a: RunMachines, b: RunMachines) -> str:
+    return "\n".join(line.rstrip() for line in str(Differences(a, b)).splitlines())
 
 
-def test_a_side_that_says_nothing_of_its_machine_is_not_known_rather_than_different(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = shown(capsys, side("here", {"kernel": "6.1"}), side("imported", runs=5))
+def test_a_side_that_says_nothing_of_its_machine_is_not_known_rather_than_different() -> None:
+    text = shown(side("here", {"kernel": "6.1"}), side("imported", runs=5))
     assert "B  imported  (5 runs)" in text
     assert "Unknown: no run of B describes the machine it ran on." in text
     assert "kernel" not in text
@@ -183,15 +180,15 @@ def test_what_is_unknown_ends_with_its_own_exit_code(runs: Path, monkeypatch: py
     assert json.loads(done.stdout)["differs"] is None
 
 
-def test_which_machine_it_was_is_shown_but_does_not_count(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, side("a", {"host": "n1", "load.1min": 1}), side("b", {"host": "n2", "load.1min": 2}))
+def test_which_machine_it_was_is_shown_but_does_not_count() -> None:
+    text = shown(side("a", {"host": "n1", "load.1min": 1}), side("b", {"host": "n2", "load.1min": 2}))
     assert "host" in text
     assert "load" not in text
     assert "No relevant difference, 1 are equal, 1 differ only momentarily" in text
 
 
-def test_nodes_of_a_side_that_are_not_alike_are_said_to_vary(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, side("a", {"kernel": "6.1"}), side("b", {"kernel": "6.1"}, {"kernel": "6.8"}))
+def test_nodes_of_a_side_that_are_not_alike_are_said_to_vary() -> None:
+    text = shown(side("a", {"kernel": "6.1"}), side("b", {"kernel": "6.1"}, {"kernel": "6.8"}))
     assert "B  b  (1 run, 2 nodes each)" in text
     assert "varies: 6.1 | 6.8" in text
 
@@ -209,7 +206,7 @@ def test_nodes_of_a_side_that_are_not_alike_are_said_to_vary(capsys: pytest.Capt
 def test_values_are_written_for_people_and_never_look_equal_when_they_are_not(
     name: str, a: object, b: object, expected: tuple[str, str]
 ) -> None:
-    assert diff.texts(Fact(name, "hardware", (a,), (b,))) == expected  # type: ignore[arg-type]
+    assert texts(Fact(name, "hardware", (a,), (b,))) == expected  # type: ignore[arg-type]
 
 
 def test_equal_machines_whose_kernels_kept_a_little_more_memory_are_equal() -> None:

@@ -79,7 +79,7 @@ def test_results_show_themselves_without_markup_of_others(runs: Path) -> None:
         assay.show("table", runs=runs),
         assay.gate(f"table:{names[0]}", baseline="table:a", runs=runs),
         api.list_(runs=runs),
-        *assay.history("throughput", runs=runs),
+        assay.history("throughput", runs=runs),
     ]
     for one in results:
         html = one._repr_html_()  # type: ignore[attr-defined]

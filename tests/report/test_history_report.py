@@ -17,11 +17,12 @@ from assay import cli
 from assay.analyse.history import SessionValue, histories
 from assay.analyse.statistics.level_shifts import LevelShift
 from assay.node_sweep import NODES
+from assay.questions import history as question
+from assay.questions.history import Histories
 from assay.questions.history import history as node_histories
 from assay.questions.report import report
 from assay.records import Estimate, Result
 from assay.report.charts.history import history as chart
-from assay.report.page import history as history_page
 from assay.report.sentences import history
 from assay.report.sentences.history import AnnotatedHistory, FactChange, annotate
 from made_results import nightly
@@ -102,7 +103,7 @@ def test_a_drift_is_named_and_drawn_as_a_drift() -> None:
     )
     flat, slope, _ = chart(one.history).spec["datasets"]["levels"]
     assert flat["value"] == flat["end"] == slope["value"] > 1.08 * slope["end"]
-    assert "drifted by −" in history_page.html([one], "assay history throughput")
+    assert "drifted by −" in str(Histories("throughput", (one,)))
 
 
 def test_without_a_step_the_chart_is_sessions_and_their_level() -> None:
@@ -112,23 +113,25 @@ def test_without_a_step_the_chart_is_sessions_and_their_level() -> None:
     assert len(data["levels"]) == 1
 
 
-def test_the_page_leads_with_histories_that_fell_and_names_what_changed() -> None:
+def test_a_page_holds_what_changed_and_takes_no_value_for_markup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nightly_runs.write(tmp_path / "runs")
     change = FactChange("env.NCCL_DEBUG", "WARN", "</script>INFO")
-    both = made([*nightly(RISE, system="a-riser"), *nightly(FALL, system="faller")], [change])
-    page = history_page.html(both, "assay history throughput")
-    body = page[page.index("<main>") :]
-    assert body.index("faller") < body.index("a-riser")
-    assert "<code>env.NCCL_DEBUG</code> WARN → &lt;/script&gt;INFO" in body
-    assert "assay history throughput</code>" in body
+    monkeypatch.setattr(question, "_changes", lambda *_: [change])
+    page = tmp_path / "page.html"
+    words = ["history", "flop_rate", "--runs", str(tmp_path / "runs"), "--report", str(page)]
+    assert CliRunner().invoke(cli.assay, words).exit_code == 0
+    body = page.read_text().partition("<main>")[2]
+    assert "env.NCCL_DEBUG WARN → &lt;/script&gt;INFO" in body
+    assert "assay history flop_rate</code>" in body
 
 
-@pytest.mark.long
-def test_histories_beyond_those_drawn_stand_in_the_table() -> None:
-    many = made(nightly([1.0] * 8)) * (history_page.MOST_CHARTS + 3)
-    page = history_page.html(many, "assay history throughput")
-    assert page.count("<figure") == history_page.MOST_CHARTS
-    assert "3 more histories are only in the table" in page
-    assert page.count('<th scope="row">resnet50 throughput on 1 worker</th>') == len(many)
+def test_the_charts_are_those_of_the_worst_histories_and_all_are_in_the_text() -> None:
+    many = made(nightly([1.0] * 8)) * (question.MOST_CHARTS + 3)
+    answer = Histories("throughput", tuple(many))
+    assert len(answer.charts) == question.MOST_CHARTS
+    assert answer._repr_html_().count('<th scope="row">resnet50 throughput on 1 worker</th>') == len(many)
 
 
 def test_a_step_names_its_session_with_the_time_only_if_the_name_does_not_have_the_day() -> None:
@@ -150,8 +153,8 @@ def test_the_history_of_a_node_says_what_the_page_of_the_sweep_says_of_it(tmp_pa
     assert [f"{swept_runs.SLOW}: {words}" for words in slow.slow_in.values()] == [answer[0]["sentence"]]
     assert [*slow.slow_in] == [swept_runs.NEWEST]
     assert not any(one.slow_in for one in every.values())
-    page = history_page.values([slow])
-    assert page["lead"].endswith(f"{swept_runs.SLOW} is slow in 1 sweep, such as {swept_runs.NEWEST}.")
+    lead = history.lead([slow])
+    assert lead.endswith(f"{swept_runs.SLOW} is slow in 1 sweep, such as {swept_runs.NEWEST}.")
     words = ["history", "rate", "--system", swept_runs.SLOW, "--runs", str(tmp_path)]
     shown = CliRunner().invoke(cli.assay, words)
     assert f"the sweep {swept_runs.NEWEST} says of this node: slow alone (matmul at 0.7" in shown.output

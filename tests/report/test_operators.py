@@ -12,7 +12,8 @@ from assay.readers.training import OPERATOR_TIME
 from assay.records import Measurement, Metric, Result, Run
 from assay.report.contents.contents import Contents, gather
 from assay.report.tables import operator_tables, tables
-from assay.report.terminal import runs as run_terminal
+from assay.view import runs as run_view
+from assay.view.terminal import shown as shown_blocks
 
 TIMES = {"here": {"aten::mm": 0.004, "aten::copy_": 0.02}, "there": {"aten::mm": 0.03, "aten::add": 0.001}}
 
@@ -58,12 +59,13 @@ def test_where_nothing_was_profiled_there_is_no_table() -> None:
     plan, results = made_results.quickstart(benchmarks=("resnet50",))
     made = gather(made_results.by_system(results), made_results.metrics, plan=plan)
     assert operator_tables(made.summaries, tuple(made.sides)) == []
-    assert list(run_terminal.operators((s.point, s.estimate.value) for s in made.summaries)) == []
+    assert list(run_view.operators((s.point, s.estimate.value) for s in made.summaries)) == []
 
 
 def test_the_terminal_has_a_column_a_shape() -> None:
     own = [(s.point, s.estimate.value) for s in contents().summaries if s.side == "here"]
-    [shown] = run_terminal.operators(own)
-    lines = [line.split() for line in plain(shown).splitlines()]
-    assert "resnet50, each operator's own time in one step, ms:" in plain(shown)
+    [shown] = run_view.operators(own)
+    text = plain(shown_blocks([shown]))
+    lines = [line.split() for line in text.splitlines()]
+    assert "resnet50, each operator's own time in one step, ms:" in text
     assert lines[1:] == [["1x1", "2x1"], ["aten::copy_", "20.000", "20.000"], ["aten::mm", "4.000", "4.000"]]

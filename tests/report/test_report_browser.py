@@ -16,11 +16,12 @@ import made_results
 import served_runs
 from assay.analyse.history import histories
 from assay.cli import assay
+from assay.questions.history import Histories
 from assay.records import ConfusionMatrix
 from assay.report.contents.contents import Recipe, ReportedFact, gather
-from assay.report.page import history as history_page
 from assay.report.page import page
 from assay.report.page import sweep as sweep_page
+from assay.report.page.document import answer_values, document
 from assay.report.sentences import history
 from assay.report.sentences.history import FactChange
 from made_results import all_reduce, by_system, failed, nightly, quickstart
@@ -352,7 +353,9 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
         for one in found
     ]
     path = tmp_path / "history.html"
-    path.write_text(history_page.html(told, "assay history throughput"))
+    answer = Histories("throughput", tuple(told))
+    values = answer_values(answer.view(), answer.charts)
+    path.write_text(document("answer.html", kicker="Assay history", title="throughput", typed="", **values))
     shown, seen = opened(path)
     for at, sessions in enumerate((13, 8)):
         figure = shown.locator("figure.history").nth(at)

@@ -19,14 +19,11 @@ from click.testing import CliRunner
 
 from assay import store
 from assay.cli import assay as command_line
-from assay.cli import export as export_command
-from assay.cli import index as index_command
 from assay.cli import list_ as list_command
-from assay.cli import show as show_command
 from assay.errors import HostError, InputError
 from assay.records import ConfusionMatrix, Measurement, Provenance, Result, RunState, Series, to_compact_json
-from assay.report.terminal import runs as run_terminal
 from assay.store.layout import reading
+from assay.view import runs as run_view
 from conftest import long_but
 from made_results import quickstart
 from stated_runs import result, side
@@ -445,7 +442,7 @@ def test_export_writes_one_row_a_measurement_in_every_format(sessions: Path, tmp
     files = {form: tmp_path / f"m.{form}" for form in ("csv", "json", "parquet")}
     for file in files.values():
         ran = CliRunner().invoke(
-            export_command.command, ["suite:a", "suite:b", "-o", str(file), "--runs", str(sessions)]
+            command_line, ["export", "suite:a", "suite:b", "-o", str(file), "--runs", str(sessions)]
         )
         assert ran.exit_code == 0, ran.output
     rows = list(csv.DictReader(files["csv"].read_text().splitlines()))
@@ -461,13 +458,13 @@ def test_export_writes_one_row_a_measurement_in_every_format(sessions: Path, tmp
 
 def test_exported_labels_hold_the_swept_parameters(root: Path) -> None:
     store.update(root, [result(1.0, labels={"size": 8}, varied={"dtype": "fp32"})])
-    ran = CliRunner().invoke(export_command.command, ["suite", "--json", "--runs", str(root)])
+    ran = CliRunner().invoke(command_line, ["export", "suite", "--json", "--runs", str(root)])
     assert json.loads(ran.stdout)[0]["labels"] == {"size": 8, "dtype": "fp32"}
 
 
 def test_export_has_no_row_for_a_run_that_is_no_result(root: Path) -> None:
     store.update(root, [result(1.0), result(2.0, block=2, problems=["loss became nan"])])
-    ran = CliRunner().invoke(export_command.command, ["suite", "--format", "csv", "--runs", str(root)])
+    ran = CliRunner().invoke(command_line, ["export", "suite", "--format", "csv", "--runs", str(root)])
     assert len(ran.stdout.splitlines()) == 2
 
 
@@ -476,7 +473,7 @@ def test_show_tells_numbers_series_failures_doubts_and_machine(root: Path) -> No
     failed = result(None, suite="quickstart", session=results[0].run.session, block=9, state=RunState.FAILED,
                     cause="rank 1 exited 137", system="here")  # fmt: skip
     store.update(root, [*results, failed])
-    ran = CliRunner().invoke(show_command.command, ["quickstart", "--runs", str(root)])
+    ran = CliRunner().invoke(command_line, ["show", "quickstart", "--runs", str(root)])
     assert ran.exit_code == 0, ran.exception
     for said in ("36 runs, 1 failed", "matmul throughput, 2x1 size 512", "loss", "rank 1 exited 137",
                  "one-session", "AMD EPYC 7763"):  # fmt: skip
@@ -487,17 +484,17 @@ def test_show_tells_what_was_taken_for_what_and_no_name_steers_the_terminal(root
     _, [first, *_] = quickstart()
     matrix = ConfusionMatrix(("\x1b[2Jsky", "[red]car"), ((3, 1), (0, 4)))
     store.update(root, [replace(first, reading=replace(first.reading, confusion=matrix))])
-    ran = CliRunner().invoke(show_command.command, ["quickstart", "--runs", str(root)])
+    ran = CliRunner().invoke(command_line, ["show", "quickstart", "--runs", str(root)])
     assert "most confused: 25 % of �[2Jsky predicted as [red]car" in ran.stdout
 
 
 def test_show_of_one_trial_names_file_and_line_of_each_figure(sessions: Path) -> None:
-    ran = CliRunner().invoke(show_command.command, [f"suite/{OLD}/train-1x1-a-r01", "--runs", str(sessions)])
+    ran = CliRunner().invoke(command_line, ["show", f"suite/{OLD}/train-1x1-a-r01", "--runs", str(sessions)])
     assert "rank-0.log:7  throughput = 2 images/s" in ran.stdout
 
 
 def test_show_as_json_has_each_runs_values_and_the_estimate(sessions: Path) -> None:
-    ran = CliRunner().invoke(show_command.command, ["suite:a", "--json", "--runs", str(sessions)])
+    ran = CliRunner().invoke(command_line, ["show", "suite:a", "--json", "--runs", str(sessions)])
     document = json.loads(ran.stdout)
     [point] = document["points"]
     assert point["values"] == [2.0, 4.0]
@@ -506,17 +503,17 @@ def test_show_as_json_has_each_runs_values_and_the_estimate(sessions: Path) -> N
 
 
 def test_a_spark_line_shows_first_shape_and_last() -> None:
-    line = run_terminal.spark(Series("loss", "", "step", (1.0, 2.0, 3.0), (8.0, 1.0, 4.5)))
+    line = run_view.spark(Series("loss", "", "step", (1.0, 2.0, 3.0), (8.0, 1.0, 4.5)))
     assert line == "8 █▁▅ 4.5  (step 1 to 3)"
-    flat = run_terminal.spark(Series("loss", "", "step", (1.0, 2.0), (3.0, 3.0)))
+    flat = run_view.spark(Series("loss", "", "step", (1.0, 2.0), (3.0, 3.0)))
     assert "▁▁" in flat
-    assert run_terminal.spark(Series("accuracy", "", "epoch", (2.0,), (0.5,))) == "0.5  (epoch 2)"
-    assert len(run_terminal.thinned(range(1000))) == 32
+    assert run_view.spark(Series("accuracy", "", "epoch", (2.0,), (0.5,))) == "0.5  (epoch 2)"
+    assert len(run_view.thinned(range(1000))) == 32
 
 
 def test_index_takes_in_what_is_new_and_drops_what_is_gone(root: Path) -> None:
     store.update(root, side([1.0, 2.0]))  # directories that do not exist
-    ran = CliRunner().invoke(index_command.command, ["--json", "--runs", str(root)])
+    ran = CliRunner().invoke(command_line, ["index", "--json", "--runs", str(root)])
     assert ran.exit_code == 0, ran.exception
     document = json.loads(ran.stdout)
     assert (document["runs"], document["gone"], document["made_anew"]) == (0, 2, None)

@@ -44,7 +44,7 @@ def rows(site: Served, path: str, caption: str) -> list[Row]:
     answer = site.ask(path)
     assert answer.status == 200, path
     tables = re.findall(r"<table.*?</table>", answer.text, re.DOTALL)
-    [table] = [one for one in tables if caption in _texts(one, "caption")[0]]
+    [table] = [one for one in tables if caption in "".join(_texts(one, "caption"))]
     head, _, body = table.partition("</thead>")
     names = _texts(head, "t[hd]")
     cells = [_texts(row, "t[hd]") for row in re.findall(r"<tr.*?</tr>", body, re.DOTALL)]
@@ -100,7 +100,7 @@ def test_a_scaling_has_the_figures_of_the_command(site: Served) -> None:
         assert agrees(row["efficiency"], 100 * point["efficiency"]["value"])
         assert row["n"] == str(point["value"]["n"])
         if point["speedup"]["low"] is not None:
-            assert agrees(row["95 % interval"], point["speedup"]["low"], point["speedup"]["high"])
+            assert agrees(row["95 % CI"], point["speedup"]["low"], point["speedup"]["high"])
 
 
 def test_a_session_has_the_figures_of_the_command(site: Served) -> None:

@@ -50,8 +50,9 @@ _MODULES: Final = {"import": "import_", "list": "list_"}  # those that Python ha
 _QUESTIONS: Final = {
     name: f"assay.questions.{name}:{name.capitalize()}"
     for name in (
-        *("doctor", "score", "submit", "compare", "gate", "goodput"),
-        *("report", "notebook", "push", "export"),
+        *("doctor", "clean", "score", "submit", "compare", "gate", "goodput"),
+        *("show", "diff", "history", "scale", "explain", "report", "notebook", "push", "export"),
+        *("index", "schema"),
     )
 } | {name: f"assay.{name}.questions:COMMANDS" for name in ("cluster", "data", "monitor")}
 _EXPECTED: Final = (

@@ -104,7 +104,8 @@ def _parameter(field: Field, hint: Any) -> click.Parameter:
         **({"default": field.default} if has_default else {}),
     }
     if about.get("argument"):
-        return click.Argument([field.name], nargs=-1 if is_many else 1, **shared)
+        kind = str if reads else _type(field, kinds)
+        return click.Argument([field.name], type=kind, nargs=-1 if is_many else 1, **shared)
     spelled = [*(about["names"] or (f"--{field.name.replace('_', '-')}",)), field.name]
     if hint is bool:
         return click.Option(spelled, is_flag=True, default=field.default, help=about["help"])
@@ -123,9 +124,9 @@ def _parameter(field: Field, hint: Any) -> click.Parameter:
 
 def _type(field: Field, kinds: Sequence[Any]) -> Any:
     """What click knows of the value; None: any text."""
-    if field.metadata["file"]:
+    if field.metadata.get("file"):
         return click.Path(path_type=Path, dir_okay=False, exists=True)
-    if field.metadata["output"] and Path in kinds:
+    if field.metadata.get("output") and Path in kinds:
         return click.Path(path_type=Path, dir_okay=False, writable=True, allow_dash=True)
     choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
     return click.Choice(choices) if choices else kinds[0] if kinds[0] in (int, float) else None

@@ -6,15 +6,117 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from assay.errors import AssayError
+from assay.errors import EXIT_ENVIRONMENT, EXIT_OK, AssayError, InputError
 from assay.questions.evidence import runs_directory
+from assay.questions.question import RUNS, Answer, Question, Reference, argument, option, question
 from assay.questions.systems import every_system, on_command_line, system_named
+from assay.units import counted
+from assay.view.blocks import Paragraph
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from os import PathLike
+    from pathlib import Path
 
     from assay.run.leftovers import Remains
     from assay.suite import System
+    from assay.view.blocks import Block
+
+_SHOWN = 4  # things of one job that a line lists
+
+
+@question
+class Clean(Question):
+    """Find what runs left on SYSTEM, by label, and in the runs directory; remove it with --yes.
+
+    Killed runs, lost connections and crashed machines leave jobs, pods, ConfigMaps, Services,
+    containers, queued batch jobs, processes and directories. Everything that belongs to a job has its token,
+    so Assay finds it no matter who submitted it, even if its runs directory is gone. Without SYSTEM: this
+    machine.
+
+    What is active stays: a job that runs or waits, a job of a session that an Assay process is working on,
+    and a job of an unknown run that ended less than ten minutes ago, because another Assay may be collecting
+    it.
+
+    \b
+    Examples:
+      assay clean lab                     what runs left in the namespace of the system `lab`
+      assay clean lab --yes               remove it
+      assay clean --all --yes             on every system of systems.yaml
+      assay clean lab --running --yes     end all Assay jobs there
+
+    \b
+    Exit codes: 0 checked, and removed what was requested; 4 no such system; 5 a system can't be checked,
+    or something can't be removed.
+    """
+
+    system: str | None = argument(default=None)
+    all_systems: bool = option(
+        "Every system in the systems file.", default=False, names=("--all",), output=True
+    )
+    systems: Reference | None = option(
+        "File with the system. [default: systems.yaml here]", default=None, metavar="FILE", local=True
+    )
+    yes: bool = option("Remove what is shown, except what may be in use.", default=False)
+    running: bool = option("Include active jobs; with --yes, end them.", default=False)
+    runs: Reference | None = option(RUNS, default=None, local=True)
+
+    def answer(self) -> Cleaning:
+        """What is left on each system; an error there is in the answer."""
+        if self.all_systems and self.system is not None:
+            raise InputError("name a SYSTEM or use --all, not both")
+        chosen = every_system(self.systems) if self.all_systems else [system_named(self.system, self.systems)]
+        systems = tuple(
+            clean(system, yes=self.yes, running=self.running, runs=self.runs) for system in chosen
+        )
+        others = not_looked_at([system.name for system in chosen], systems=self.systems, runs=self.runs)
+        return Cleaning(systems, others, runs_directory(self.runs), self.yes)
+
+
+@dataclass(frozen=True)
+class Cleaning(Answer):
+    """What was left on systems, and which others may have something; `removing` if that was asked for."""
+
+    systems: tuple[Leftovers, ...]
+    others: tuple[OtherSystem, ...]
+    runs: Path
+    removing: bool
+
+    @property
+    def exit_code(self) -> int:
+        """Whether each system could be checked, and all was removed that was to be."""
+        return EXIT_ENVIRONMENT if any(leftovers.error for leftovers in self.systems) else EXIT_OK
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The errors."""
+        return tuple(
+            f"assay: {left.system}: {line}" for left in self.systems for line in left.error.splitlines()
+        )
+
+    def view(self) -> Iterator[Block]:
+        """Each job with what it left, how much that is, and the systems that were not checked."""
+        return (Paragraph(line, wraps=False) for line in self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for leftovers in self.systems:
+            for left in leftovers.found:
+                yield f"{leftovers.system}  {left.token}  {_things(left.what)}{_standing(left)}"
+            if leftovers.looked:
+                yield f"{leftovers.system}: {_summary(leftovers, removing=self.removing)}"
+            else:
+                yield f"{leftovers.system}: the check failed, so what is left there is unknown"
+        for other in self.others:
+            jobs = counted(other.jobs, "job")
+            yield f"{other.system}: not checked; {self.runs} has {jobs} from it: {other.command}"
+
+    def document(self) -> dict[str, Any]:
+        """The document `assay.clean/1`."""
+        return {
+            "schema": "assay.clean/1",
+            "systems": [_system_as_data(leftovers) for leftovers in self.systems],
+            "not_looked_at": [asdict(other) for other in self.others],
+        }
 
 
 @dataclass(frozen=True)
@@ -113,15 +215,6 @@ def clean(
     return Leftovers(where.name, looked, tuple(remaining), removed, error)
 
 
-def clean_document(cleaned: Sequence[Leftovers], others: Sequence[OtherSystem]) -> dict[str, Any]:
-    """The document, as its schema describes it."""
-    return {
-        "schema": "assay.clean/1",
-        "systems": [_system_as_data(leftovers) for leftovers in cleaned],
-        "not_looked_at": [asdict(other) for other in others],
-    }
-
-
 def _system_as_data(cleaned: Leftovers) -> dict[str, Any]:
     jobs = [
         {
@@ -134,3 +227,27 @@ def _system_as_data(cleaned: Leftovers) -> dict[str, Any]:
         for left in cleaned.found
     ]
     return {"system": cleaned.system, "looked": cleaned.looked, "error": cleaned.error, "jobs": jobs}
+
+
+def _things(what: Sequence[str]) -> str:
+    more = f" and {len(what) - _SHOWN} more" if len(what) > _SHOWN else ""
+    return ", ".join(what[:_SHOWN]) + more
+
+
+def _standing(left: Remains) -> str:
+    notes = [f"of {left.session}"] if left.session else []
+    notes += [left.going] if left.going else []
+    return f"  ({'; '.join(notes)})" if notes else ""
+
+
+def _summary(cleaned: Leftovers, *, removing: bool) -> str:
+    jobs = cleaned.found
+    if not jobs:
+        return "nothing left"
+    removed = sum(left.token in cleaned.removed for left in jobs)
+    going = sum(bool(left.going) and left.token not in cleaned.removed for left in jobs)
+    rest = len(jobs) - removed - going
+    parts = [f"{removed} removed"] if removed else []
+    parts += [f"{rest} left" + ("" if removing else ", which --yes removes")] if rest else []
+    parts += [f"{going} that may be in use, included only with --running"] if going else []
+    return f"of {counted(len(jobs), 'job')} " + "; ".join(parts)

@@ -2,37 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
+from assay.questions.question import Answer, Question, argument, function, question
+from assay.view.blocks import Lead, Paragraph, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from assay.records import DoubtKind
+    from assay.view.blocks import Block
 
 
-def explain(code: str | None = None) -> Mapping[str, DoubtKind]:
-    """Code → the kind of doubt (meaning, effect, remedy), like `assay explain CODE` shows it; None: all.
+@question
+class Explain(Question):
+    """Explain what the doubt CODE means, its possible effect, and the remedy; without CODE, list all doubts.
 
-    Raises InputError with the nearest code if there is none with this name.
+    \b
+    Examples:
+      assay explain
+      assay explain not-interleaved
+      assay explain drift --json
     """
-    from assay.analyse.doubts import KINDS
 
-    if code is None:
-        return dict(KINDS.items())
-    if code not in KINDS:
-        near = get_close_matches(code.lower().replace("_", "-"), KINDS, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise InputError(f"there is no doubt {code}; {hint}`assay explain` lists all doubts")
-    return {code: KINDS[code]}
+    code: str | None = argument(default=None)
+
+    def answer(self) -> Explanation:
+        """One doubt, or all."""
+        return Explanation(self.kinds(), self.code)
+
+    def kinds(self) -> Mapping[str, DoubtKind]:
+        """Code → the kind of doubt. Raises InputError with the nearest code if there is none of this name."""
+        from assay.analyse.doubts import KINDS
+
+        if self.code is None:
+            return dict(KINDS.items())
+        if self.code not in KINDS:
+            near = get_close_matches(self.code.lower().replace("_", "-"), KINDS, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise InputError(f"there is no doubt {self.code}; {hint}`assay explain` lists all doubts")
+        return {self.code: KINDS[self.code]}
 
 
-def explain_document(codes: Iterable[str]) -> dict[str, Any]:
-    """The document, as its schema describes it."""
-    return {"schema": "assay.explain/1", "doubts": [_doubt_as_data(code) for code in codes]}
+explain = function(Explain, Explain.kinds)
+
+
+@dataclass(frozen=True)
+class Explanation(Answer):
+    """Kinds of doubts: one that was named, or all by subject."""
+
+    kinds: Mapping[str, DoubtKind]
+    code: str | None
+
+    def view(self) -> Iterator[Block]:
+        """Meaning, effect, remedy and error rates of one; of all, a line each."""
+        from assay.records import SEVERITIES, SUBJECTS
+
+        if self.code is not None:
+            kind = self.kinds[self.code]
+            yield Lead(f"{kind.code} ({kind.severity}: {SEVERITIES[kind.severity]})")
+            parts = {"What": kind.means, "Effect": kind.effect, "Remedy": kind.remedy}
+            parts["Error rates"] = kind.rates
+            yield from (Paragraph(f"{title}: {text}") for title, text in parts.items() if text)
+            yield from _detection(kind.code)
+            return
+        bodies = []
+        for subject, title in SUBJECTS.items():
+            kinds = [kind for kind in self.kinds.values() if kind.subject == subject]
+            rows = (TableRow((f"  {kind.code}", kind.severity, kind.means)) for kind in kinds)
+            bodies.append(TableBody(title, tuple(rows)))
+        yield Table("Doubts and their severity.", ("", "", ""), tuple(bodies), frozenset({0, 1, 2}))
+        yield Paragraph("\nFor details, run `assay explain CODE`.")
+
+    def document(self) -> dict[str, Any]:
+        """The document `assay.explain/1`."""
+        return {"schema": "assay.explain/1", "doubts": [_doubt_as_data(code) for code in self.kinds]}
+
+
+def _detection(code: str) -> Iterator[Table]:
+    """How often the doubt is raised in simulations, rightly and wrongly."""
+    from assay.analyse.doubts.detection import POWER, RUNS
+
+    if code in POWER:
+        power = POWER[code]
+        rates = [(f"nothing wrong: {power.clean}", power.false_alarm), *power.troubles()]
+        rows = (TableRow((name, *(f"{rate[n]:.1%}" for n in RUNS))) for name, rate in rates)
+        yield Table("Rate, simulated", ("", *(f"n = {n}" for n in RUNS)), (TableBody("", tuple(rows)),))
 
 
 def _doubt_as_data(code: str) -> dict[str, Any]:

@@ -3,75 +3,228 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import InputError
 from assay.questions.evidence import ready, runs_directory, up_to_date
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Moment,
+    Question,
+    Reference,
+    argument,
+    function,
+    option,
+    question,
+    read_value,
+)
 from assay.units import moment
+from assay.view.blocks import Heading, Lead, Paragraph, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
-    from os import PathLike
-    from pathlib import Path
-
-    from assay.analyse.history import History, SessionValue
+    from assay.analyse.history import History as MetricHistory
+    from assay.analyse.history import SessionValue
     from assay.analyse.statistics.level_shifts import LevelShift
     from assay.records import Result, Run
+    from assay.report.charts.chart import Chart
     from assay.report.sentences.history import AnnotatedHistory, FactChange
-
+    from assay.view.blocks import Block
 
 MOST_SWEPT = 5_000  # runs of sweeps that are judged for a history of nodes
+MOST_CHARTS = 24  # of histories, those with the worst steps first
+_MOST_CHANGES = 12  # of one step; the document has all
+_BAR = 24  # characters of the widest bar
 
 
-def history(
-    metric: str,
-    *,
-    suite: str | None = None,
-    benchmark: str | None = None,
-    system: str | None = None,
-    since: str | float | None = None,
-    runs: str | PathLike[str] | None = None,
-) -> tuple[AnnotatedHistory, ...]:
-    """Each history of a metric, with what changed at its steps, like `assay history METRIC`.
+@question
+class History(Question):
+    """Show METRIC over sessions, where it stepped, and what changed there.
 
-    suite, benchmark, system  only these
-    since                     only sessions whose first run started then or later: `"2026-03-01"`, `"7d"`,
-                              or seconds since the epoch
-    runs                      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    Each session counts once, with the mean of its runs. Steps and gradual drifts are detected from 6 sessions
+    on. False ones are 500 sessions or more apart, on average, however often you look, also with outliers and
+    if sessions resemble the one before (correlation up to 0.5). A step has at least two sessions on each
+    side: a single session is not a step.
 
-    Raises InputError if no run reports the metric, or, with `since`, if the dates of runs are unknown.
+    \b
+    Examples:
+      assay history throughput --suite nightly
+      assay history throughput --suite nightly --since 90d --report throughput.html
+      assay history busbw --benchmark allreduce --system dgx-openshift --json
     """
-    from assay.analyse.history import histories
-    from assay.read import metrics
-    from assay.report.sentences.history import annotate
-    from assay.run.index import answered
-    from assay.store import Filter, reporting
 
-    directory = runs_directory(runs)
-    try:
-        earliest = None if since is None else moment(since)
-    except ValueError as error:
-        raise InputError(f"since: {error}") from error
-    ready(directory)
-    only = Filter(suite=suite, benchmark=benchmark, system=system)
+    metric: str = argument()
+    suite: str | None = option("Only this suite or imported set.", default=None)
+    benchmark: str | None = option("Only this benchmark.", default=None)
+    system: str | None = option("Only this system.", default=None)
+    since: Moment | None = option("Only newer runs: 2026-03-01 (UTC), 7d, 12h.", default=None)
+    report: Path | None = option("Also write it to this file as an HTML page.", default=None, output=True)
+    runs: Reference | None = option(RUNS, default=None, local=True)
 
-    def reported() -> list[Result]:
-        up_to_date(directory, suite)
-        return reporting(directory, metric, only)
+    def answer(self) -> Histories:
+        """Each history. Raises InputError if no run reports the metric."""
+        from assay.analyse.history import histories
+        from assay.read import metrics
+        from assay.report.sentences.history import annotate
+        from assay.run.index import answered
+        from assay.store import Filter, reporting
 
-    results = answered(directory, reported)
-    if earliest is not None:
-        results = _begun_since(results, earliest)
-    changes = partial(_changes, directory)
-    counted = histories(results, metric, metrics=metrics)
-    sweeps = _slow_in_sweeps(directory, counted)
-    annotated = tuple(annotate(past, changes, sweeps(past)) for past in counted)
-    if not annotated:
-        raise InputError(
-            f"{metric}: none of the {len(results)} runs that report it gave a result that counts"
+        directory = runs_directory(self.runs)
+        earliest = read_value("since", self.since, moment)
+        ready(directory)
+        only = Filter(suite=self.suite, benchmark=self.benchmark, system=self.system)
+
+        def reported() -> list[Result]:
+            up_to_date(directory, self.suite)
+            return reporting(directory, self.metric, only)
+
+        results = answered(directory, reported)
+        if earliest is not None:
+            results = _begun_since(results, earliest)
+        counted = histories(results, self.metric, metrics=metrics)
+        sweeps = _slow_in_sweeps(directory, counted)
+        annotated = [annotate(past, partial(_changes, directory), sweeps(past)) for past in counted]
+        if not annotated:
+            raise InputError(
+                f"{self.metric}: none of the {len(results)} runs that report it gave a result that counts"
+            )
+        return Histories(self.metric, tuple(annotated))
+
+    def write(self, answer: Histories) -> Histories:
+        """The page."""
+        if self.report is None:
+            return answer
+        from assay.durable import deliver
+        from assay.report.page.document import answer_values, document
+
+        shown = answer_values(answer.view(), answer.charts)
+        page = document(
+            "answer.html", kicker="Assay history", title=self.metric, typed=self.command_line(), **shown
         )
-    return annotated
+        deliver(self.report, page.encode(), option="--report")
+        return replace(answer, page=self.report)
+
+
+history = function(History, History.answer)
+
+
+@dataclass(frozen=True)
+class Histories(Answer):
+    """The result of `history`; iterating gives each history with what changed at its steps."""
+
+    metric: str
+    histories: tuple[AnnotatedHistory, ...]
+    page: Path | None = None
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Where the page is."""
+        return [f"Report: {self.page}"] if self.page else []
+
+    def __iter__(self) -> Iterator[AnnotatedHistory]:
+        return iter(self.histories)
+
+    def __len__(self) -> int:
+        return len(self.histories)
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """The sessions, levels and steps of the worst histories."""
+        from assay.report.charts.history import history as chart
+
+        return tuple(chart(annotated.history) for annotated in self._worst_first()[:MOST_CHARTS])
+
+    def _worst_first(self) -> list[AnnotatedHistory]:
+        from assay.report.sentences.history import gravity
+
+        return sorted(self.histories, key=lambda past: min(map(gravity, past.history.steps), default=(3, 0)))
+
+    def view(self) -> Iterator[Block]:
+        """The worst step; each history with its steps, what changed there, and its sessions."""
+        from assay.report.sentences import history as words
+
+        yield Lead(words.lead(self.histories))
+        if false_alarms := words.false_alarms(self.histories):
+            yield Paragraph(f"{false_alarms}.", "dim")
+        for annotated in self._worst_first():
+            past = annotated.history
+            title = f"{past.suite} · {past.system} · {words.place(past)}: {words.describe_sessions(past)}"
+            yield Heading(title)
+            for step, changes in zip(past.steps, annotated.changes, strict=True):
+                yield from _step(past, step, changes)
+            yield _sessions(past)
+            notes = (words.order_unknown(past), words.spread(past), words.dropped(past))
+            yield from (Paragraph(note) for note in (*words.swept(annotated), *notes) if note)
+        if len(self.histories) > 1:
+            yield _overview(self._worst_first())
+
+    def document(self) -> dict[str, Any]:
+        """The document `assay.history/1`."""
+        return {
+            "schema": "assay.history/1",
+            "metric": self.metric,
+            "histories": [_history_as_data(annotated) for annotated in self.histories],
+        }
+
+
+def _step(past: MetricHistory, step: LevelShift, changes: Sequence[FactChange]) -> Iterator[Block]:
+    """What happened, where it may have begun, and what else changed there."""
+    from assay.report.sentences import history as words
+
+    symbol = {True: "▲", False: "▼", None: "◆"}[step.better]
+    began = words.began(past, step)
+    sentence = f"{symbol} {words.changed_by(step)}, {words.locate_step(past, step)}"
+    yield Paragraph(f"{sentence}; {began}." if began else f"{sentence}.")
+    old, new = words.around(past, step)
+    nothing = "" if changes else " nothing on record"
+    yield Paragraph(f"changed from {old.session} to {new.session}:{nothing}", indented=True)
+    yield from (Paragraph(str(change), indented=True) for change in changes[:_MOST_CHANGES])
+    if len(changes) > _MOST_CHANGES:
+        yield Paragraph(f"and {len(changes) - _MOST_CHANGES} more; --json lists all", indented=True)
+
+
+def _sessions(past: MetricHistory) -> Table:
+    """Each session with its value and a bar, from minimum to maximum; a step begins a section."""
+    from assay.report import figures
+    from assay.report.sentences import history as words
+
+    values = [entry.value for entry in past.entries]
+    unit, texts = figures.column(values, past.point.unit)
+    low, width = min(values), (max(values) - min(values)) or 1.0
+    steps = {step.before: f"{words.kind(step)} of {words.size_alone(step)}" for step in past.steps}
+    bodies = [("", list[TableRow]())]
+    for index, (entry, text) in enumerate(zip(past.entries, texts, strict=True)):
+        if index in steps:
+            bodies.append((steps[index], []))
+        bar = "·" * round((entry.value - low) / width * (_BAR - 1)) + "•"
+        cells = (entry.session, words.describe_date(entry), text, bar, str(len(entry.results)))
+        bodies[-1][1].append(TableRow(cells))
+    columns = ("session", "first run, UTC", unit or "value", "", "n")
+    return Table(
+        "", columns, tuple(TableBody(title, tuple(rows)) for title, rows in bodies), frozenset({0, 1, 3})
+    )
+
+
+def _overview(histories: Sequence[AnnotatedHistory]) -> Table:
+    columns = ("", "suite", "system", "sessions", "steps", "newest level", "between sessions")
+    rows = tuple(_overview_row(annotated.history) for annotated in histories)
+    return Table("Every history", columns, (TableBody("", rows),), frozenset({0, 1, 2}))
+
+
+def _overview_row(past: MetricHistory) -> TableRow:
+    from assay.report import figures
+    from assay.report.sentences import history as words
+
+    level = past.levels[-1][0] if past.levels else past.entries[-1].value
+    unit, (text,) = figures.column([level], past.point.unit)
+    spread = figures.NONE if past.spread is None else figures.percent(past.spread)
+    steps = ", ".join(words.size_alone(step) for step in past.steps) or figures.NONE
+    cells = (words.place(past), past.suite, past.system, str(len(past.entries)), steps)
+    return TableRow((*cells, f"{text} {unit}".strip(), spread))
 
 
 def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
@@ -100,8 +253,8 @@ def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
 
 
 def _slow_in_sweeps(
-    runs_dir: Path, histories: Sequence[History]
-) -> Callable[[History], dict[str, str | InputError]]:
+    runs_dir: Path, histories: Sequence[MetricHistory]
+) -> Callable[[MetricHistory], dict[str, str | InputError]]:
     """What gives, for a history of a node: session of a sweep → what its page says of the slow node.
 
     As many of the newest sessions are judged as have `MOST_SWEPT` runs, at least one. A session that can't be
@@ -126,7 +279,7 @@ def _slow_in_sweeps(
         except InputError as error:  # of this session; the history has others
             slow[session] = error
 
-    def slow_in_sessions(history: History) -> dict[str, str | InputError]:
+    def slow_in_sessions(history: MetricHistory) -> dict[str, str | InputError]:
         own = {entry.session for entry in history.entries if history.suite == NODES}
         return {
             session: finding if isinstance(finding, InputError) else finding[history.system]
@@ -161,15 +314,6 @@ def _changes(runs_dir: Path, old: SessionValue, new: SessionValue) -> list[FactC
 
 def _values(values: Sequence[Any]) -> str:
     return ", ".join("absent" if value is None else str(value) for value in values) or "unknown"
-
-
-def history_document(metric: str, histories: Sequence[AnnotatedHistory]) -> dict[str, Any]:
-    """The document, as its schema describes it."""
-    return {
-        "schema": "assay.history/1",
-        "metric": metric,
-        "histories": [_history_as_data(annotated) for annotated in histories],
-    }
 
 
 def _history_as_data(annotated: AnnotatedHistory) -> dict[str, Any]:

@@ -30,12 +30,20 @@ class RunListing:
     unreadable: tuple[Problem, ...] = ()
 
     def _repr_html_(self) -> str:
-        from assay.report import notebook
+        from assay.view import html
+        from assay.view.blocks import Table, TableBody, TableRow
 
-        columns = ("reference", "finished", "failed", "open", "benchmarks")
+        columns: tuple[str, ...] = ("reference", "finished", "failed", "open", "benchmarks")
         if self.rows and "reference" not in self.rows[0]:
             columns = ("id", "state", "benchmark", "system", "cause")
-        return notebook.rows("Runs", self.rows, columns)
+        rows = tuple(TableRow(tuple(_as_text(row.get(name)) for name in columns)) for row in self.rows)
+        return html.table(Table("Runs", columns, (TableBody("", rows),), frozenset()))
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return "–"
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def list_(

@@ -2,21 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.questions.evidence import RunSet, run_set, runs_directory
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reference,
+    argument,
+    function,
+    option,
+    question,
+)
+from assay.units import counted
+from assay.view.blocks import Doubts, Heading, Paragraph, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
-    from os import PathLike
+    from collections.abc import Iterable, Iterator, Sequence
 
     from assay.analyse.exchange.curves import ExchangeCurve
     from assay.analyse.expectations.shares import Usage
     from assay.analyse.points.groups import Group
     from assay.analyse.rankings import Ranking
     from assay.records import Doubt, Estimate, Result
+    from assay.view.blocks import Block
+
+# What people ask first about a machine; `assay diff` shows the rest.
+_FACTS = (
+    "host", "cpu.model", "cpu.allowed", "memory.total_bytes", "gpu.0.name", "gpu.count", "gpu.driver", "os",
+    "kernel", "virtualisation", "container", "python.version", "python.torch", "python.torch_cuda",
+    "mlperf.number_of_nodes", "mlperf.accelerators_per_node", "mlperf.accelerator_model_name",
+    "mlperf.operating_system", "mlperf.framework", "mlperf.software.nvidia_kernel_driver",
+    "mlperf.software.cuda_driver_version", "mlperf.software.cuda_version", "mlperf.software.nccl_version",
+    "mlperf.software.rocm_version", "mlperf.software.rccl_version",
+)  # fmt: skip
+
+
+@question
+class Show(Question):
+    """Show RUN, which is a session, an imported set, `suite:system` or one trial: numbers with their spread,
+    series, doubts, failed runs and the machines.
+
+    \b
+    Examples:
+      assay show quickstart
+      assay show resnet50-scaling:dgx-openshift
+      assay show quickstart/2026-03-01T101500Z/resnet50-1x2-r03
+    """
+
+    all_help = "Show every system of a ranking."
+
+    run: Reference = argument()
+    runs: Reference | None = option(RUNS, default=None, local=True)
+
+    def answer(self) -> RunDetails:
+        """The runs. Raises InputError if the name matches nothing."""
+        from assay.analyse.comparison.sides import are_ranked
+        from assay.analyse.judgement import ranking_with_doubts
+        from assay.analyse.rankings import rankings
+
+        chosen = run_set(runs_directory(self.runs), self.run)
+        sides = chosen.by_system()
+        ranked = are_ranked(sides, chosen.plan.baseline if chosen.plan else None)
+        ranking = map(ranking_with_doubts, rankings(sides, chosen.metrics())) if ranked else ()
+        return RunDetails(chosen, tuple(ranking))
+
+
+show = function(Show, Show.answer)
 
 
 @dataclass(frozen=True)
@@ -43,7 +98,7 @@ class SystemFigures:
 
 
 @dataclass(frozen=True)
-class RunDetails:
+class RunDetails(Answer):
     """The result of `show`; what follows from the runs is computed on first use.
 
     runs      the runs, with the plan of the newest session
@@ -97,13 +152,36 @@ class RunDetails:
                     by_code[doubt.code] = (kept, times + 1)
         return tuple(sorted(by_code.values(), key=lambda doubt_count: doubts.rank(doubt_count[0].code)))
 
-    def _repr_html_(self) -> str:
-        from assay.report import notebook
+    def view(self) -> Iterator[Block]:
+        """A ranking, or each system's machine, numbers and series; shares, failures, doubts."""
+        from assay.report.sentences.run_details import describe_usages
 
-        rows = [_row(system, here) for system in self.systems for here in system.points]
-        return notebook.points(rows, [doubt for doubt, _ in self.doubts])
+        yield Paragraph(_what_there_is(self.runs), "strong", wraps=False)
+        if self.rankings:
+            yield from self._ranked()
+            return
+        for system in self.systems:
+            yield from _of_system(system)
+        if lines := describe_usages(self.usage):
+            yield Heading("Share of the maximum:")
+            yield from _lines(f"  {line}" for line in lines)
+        yield from _failed(self.runs)
+        yield Doubts(self.doubts, self.points)
+        if len(self.runs.results) == 1:
+            yield from _sources(self.runs.results[0])
 
-    def document(self) -> Mapping[str, Any]:
+    def _ranked(self) -> Iterator[Block]:
+        """The order of many systems, and failed runs; each system's own results are one command away."""
+        from assay.report.sentences import ranking as words
+
+        yield from words.blocks(self.rankings)
+        first = self.rankings[0]
+        system = [*(s.name for s in first.systems), *(s.name for s in first.not_ranked)][0]
+        command = f"assay show {self.runs.reference}:{system}"
+        yield Paragraph(f"Results, series and doubts of one system: {command}", wraps=False)
+        yield from _failed(self.runs)
+
+    def document(self) -> dict[str, Any]:
         """The document, as its schema describes it."""
         from assay.analyse.points.groups import cause
         from assay.records import to_plain
@@ -152,33 +230,104 @@ class RunDetails:
         }
 
 
-def _row(system: SystemFigures, here: PointFigures) -> tuple[str, str, str, str, str]:
+def _lines(lines: Iterable[str]) -> Iterator[Block]:
+    return (Paragraph(line, wraps=False) for line in lines)
+
+
+def _what_there_is(runs: RunSet) -> str:
+    """What exists, and what should have been measured but was not: it affects every value below."""
+    from assay.report.sentences.exchange import first_transport_line
+
+    sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in runs.results})
+    good = sum(r.counts for r in runs.results)
+    failed = sum(r.failed for r in runs.results)
+    rest = len(runs.results) - good - failed
+    parts = [counted(good, "run")] + [f"{failed} failed"] * bool(failed) + [f"{rest} unfinished"] * bool(rest)
+    parts += filter(None, [first_transport_line(runs.results)])
+    return f"{', '.join(sessions)}: {', '.join(parts)}"
+
+
+def _of_system(system: SystemFigures) -> Iterator[Block]:
     from assay.report import figures
+    from assay.report.sentences import exchange as exchange_words
+    from assay.report.sentences.run_details import describe_nodes, placement_lines
+    from assay.view import runs
+
+    results = system.results
+    yield Heading(system.name)
+    yield Paragraph(_facts(results), "dim")
+    if (nodes := describe_nodes(results)) is not None:
+        yield Paragraph(nodes, "dim")
+    yield _numbers(system)
+    yield from runs.operators((p.group.point, p.estimate.value) for p in system.points)
+    exchanges = (
+        f"  {f'{curve.benchmark} {curve.shape} {figures.labels(curve.labels)}'.rstrip()}: "
+        f"{exchange_words.describe_curve(curve)}"
+        for curve in system.exchanges
+    )
+    yield from _lines(
+        (
+            *placement_lines(results),
+            *runs.series(results),
+            *runs.confusions(results),
+            *exchanges,
+            *exchange_words.transport_lines(results),
+        )
+    )
+
+
+def _facts(results: Sequence[Result]) -> str:
+    """A few facts about the first node, if any run knows them; "(varies)" if runs differ."""
     from assay.units import human
 
-    point, e = here.group.point, here.estimate
-    span = "" if e.low is None or e.high is None else f" ({human(e.low, e.unit)} to {human(e.high, e.unit)})"
-    value = f"{human(e.value, e.unit)}{span}, n = {e.n}"
-    return system.name, point.benchmark, figures.where(point), figures.metric(point.metric), value
+    tables = [p.nodes[0] for p in (r.provenance for r in results) if p is not None and p.nodes]
+    parts = []
+    for name in _FACTS:
+        values = {table.get(name) for table in tables} - {None}
+        if values:
+            value = values.pop()
+            text = human(float(value), "B") if name.endswith("_bytes") and value is not None else str(value)
+            parts.append(f"{name} {text}{' (varies)' if values else ''}")
+    return " · ".join(parts) or "nothing is known about the machine"
 
 
-def show(run: str | PathLike[str], *, runs: str | PathLike[str] | None = None) -> RunDetails:
-    """One session, imported set, `suite:system` or trial, like `assay show RUN`.
+def _numbers(system: SystemFigures) -> Table:
+    """One row per metric and point."""
+    from assay.report import figures
+    from assay.report.tables import OPERATOR, gathered
 
-    runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+    rows = []
+    shown = [here for here in system.points if OPERATOR not in here.group.point.labels]
+    for of_metric in gathered(shown, lambda here: (here.group.point.benchmark, here.group.point.metric)):
+        measured = figures.measured_together([here.estimate for here in of_metric])
+        for here, (mean, interval, n) in zip(of_metric, measured, strict=True):
+            point = here.group.point
+            place = f"{point.shape} {figures.labels(point.labels)}".strip()
+            spread = "" if here.spread is None else figures.percent(here.spread)
+            name = f"{point.benchmark} {figures.metric(point.metric)}, {place}"
+            rows.append(TableRow((name, mean, interval, spread, n)))
+    return Table("", ("", "mean", "95 % interval", "spread", "n"), (TableBody("", tuple(rows)),))
 
-    Raises InputError if the name matches nothing.
-    """
-    from assay.analyse.comparison.sides import are_ranked
-    from assay.analyse.judgement import ranking_with_doubts
-    from assay.analyse.rankings import rankings
 
-    chosen = run_set(runs_directory(runs), run)
-    sides = chosen.by_system()
-    ranked = are_ranked(sides, chosen.plan.baseline if chosen.plan else None)
-    return RunDetails(
-        chosen, tuple(map(ranking_with_doubts, rankings(sides, chosen.metrics()))) if ranked else ()
-    )
+def _failed(runs: RunSet) -> Iterator[Block]:
+    from assay.analyse.points.groups import cause
+
+    failed = [r for r in runs.results if r.failed]
+    if failed:
+        yield Heading("Runs without a result:")
+    yield from _lines(f"  {r.run.trial.id} (attempt {r.run.attempt}): {cause(r)}" for r in failed)
+
+
+def _sources(result: Result) -> Iterator[Block]:
+    """Where each measurement of one run is in its logs."""
+    yield Heading(f"Measurements of attempt {result.run.attempt}, by log line:")
+    for m in result.reading.measurements:
+        labels = "".join(f" {name}={value}" for name, value in m.labels.items())
+        line = f"  {m.file}:{m.line}  {m.metric}{labels} = {m.value:g} {m.unit}".rstrip()
+        yield Paragraph(line, wraps=False)
+    if result.reading.notes:
+        yield Heading("How its log was read:")
+    yield from _lines(f"  {note}" for note in result.reading.notes)
 
 
 def _figures(here: Group) -> PointFigures:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 
 from assay.records import Doubt
 from assay.view.blocks import Block, Doubts, Fold, Heading, Lead, Paragraph, Table, TableRow, Verbatim
+
+_CODE = re.compile("`([^`]+)`")
 
 
 def fragment(blocks: Iterable[Block], doubts_url: str = "") -> str:
@@ -24,7 +27,7 @@ def _parts(block: Block, doubts_url: str) -> Iterator[str]:
         case Heading(text):
             yield f"<h3>{escape(text)}</h3>"
         case Paragraph(text, tone, indented):
-            lines = escape(text).replace("\n", "<br/>")
+            lines = _CODE.sub(r"<code>\1</code>", escape(text).strip()).replace("\n", "<br/>")
             kind = ' class="evidence"' if tone == "dim" or indented else ""
             yield f"<p{kind}>{lines}</p>" if tone in ("", "dim") else f"<p><strong>{lines}</strong></p>"
         case Table():

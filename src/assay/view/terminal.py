@@ -98,7 +98,9 @@ def _parts(block: Block, every: bool) -> Iterator[RenderableType]:
                 paragraph.no_wrap, paragraph.overflow = True, "ignore"
             yield Padding(paragraph, (0, 0, 0, 2)) if indented else paragraph
         case Table():
-            grid = _sections(block) if any(body.title for body in block.bodies) else _grid(block)
+            has_figures = len(block.words) < len(block.columns)
+            has_sections = has_figures and any(body.title for body in block.bodies)
+            grid = _sections(block) if has_sections else _grid(block)
             yield _Whole(grid) if block.whole else grid
         case Verbatim(text):
             yield text
@@ -179,13 +181,16 @@ def _heading(body: TableBody) -> Text:
 
 
 def _grid(block: Table) -> RenderableType:
-    """A table without sections."""
-    grid = Grid(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
+    """A table without sections, or whose sections are text: columns are as wide as their content needs."""
     kept = [column for column in range(len(block.columns)) if column not in block.details]
+    grid = Grid(box=None, padding=(0, 1), pad_edge=False, header_style="dim", show_header=any(block.columns))
     for column in kept:
         heading = FoldedText(printable(block.columns[column]))
         grid.add_column(heading, justify="left" if column in block.words else "right")
     for body in block.bodies:
+        if body.title:
+            grid.add_row()
+            grid.add_row(_heading(body))
         for row in body.rows:
             grid.add_row(*(_cell(block, row, column) for column in kept))
     return Group(styled(block.caption, "dim"), grid) if block.caption else grid

@@ -153,7 +153,8 @@ def scaling(curves: Sequence[Scaling], *, doubted: bool = True) -> Iterator[Bloc
         title = f"{curve.system} · {curve.benchmark} {figures.metric(curve.metric)}"
         rows = tuple(_scaling_row(p, text) for p, text in zip(curve.points, texts, strict=True))
         bodies.append(TableBody(title, rows, _notes(unit, curve.better, curve.labels)))
-    yield Table("", ("", "value", "speed-up", "95 % CI", "efficiency", "n"), tuple(bodies))
+    columns = ("", "value", "speed-up", "95 % CI", "efficiency", "n")
+    yield Table("Scaling, relative to the smallest size", columns, tuple(bodies))
     yield from _looked_at([p.speedup for c in curves for p in c.points])
     if doubted:
         yield doubts_of_curves(curves)

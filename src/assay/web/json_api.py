@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from typing import Annotated, Any, cast, get_type_hints
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from litestar import MediaType, Request, Response, Router, get
 from litestar.exceptions import NotFoundException
@@ -22,18 +23,18 @@ from assay.monitor.questions.top import top
 from assay.questions.attention import attention, attention_document
 from assay.questions.browsing import RowPage
 from assay.questions.compare import Compare
-from assay.questions.explain import explain, explain_document
-from assay.questions.history import history, history_document
-from assay.questions.question import Question
+from assay.questions.explain import Explain
+from assay.questions.history import History
+from assay.questions.question import Question, alternatives, read_value, reads_of
 from assay.questions.report import report
 from assay.questions.run_logs import LONGEST_WORDS, read_log, run_logs, search_log
-from assay.questions.scale import scale
+from assay.questions.scale import Scale
 from assay.questions.score import score
-from assay.questions.show import show
+from assay.questions.show import Show
 from assay.questions.sweep import judged_sweep_document
 from assay.report.contents.contents import Contents
 from assay.stacks.known import list_stacks, show_stack
-from assay.web.queries import Attempt, Group, Line, ListQuestion, Name, Names, Required, RequiredNames, some
+from assay.web.queries import Attempt, Line, ListQuestion, Name, Names, Required, RequiredNames, some
 from assay.web.refusals import PROBLEMS
 from assay.web.site import Site
 
@@ -55,19 +56,21 @@ def json_handler(path: str, summary: str) -> get:
 
 def question_handler(path: str, summary: str, question: type[Question]) -> HTTPRouteHandler:
     """A handler that answers a question from the site's runs, as the document of `--json`."""
-    hints = get_type_hints(question)
+    hints = get_type_hints(question, include_extras=True)
     fields = [field for field in dataclasses.fields(question) if not field.metadata.get("local")]  # type: ignore[arg-type]
     types = {field.name: _parameter_type(field, hints[field.name]) for field in fields}
+    reads = {name: hint.read if (hint := reads_of(hints[name])) else str for name in types}
 
     def handler(site: Site, **arguments: Any) -> Document:
-        values = {name: _question_value(arguments[name]) for name in types}
+        values = {name: _question_value(name, arguments[name], read) for name, read in reads.items()}
         options = {name: value for name, value in values.items() if value is not None}
         runs = {"runs": site.runs} if "runs" in hints else {}
         return json_answer(question(**options, **runs).answer().document())
 
     parameters = [inspect.Parameter("site", inspect.Parameter.KEYWORD_ONLY, annotation=Site)]
     for field in fields:
-        default = inspect.Parameter.empty if types[field.name] is Required else _default_of(types[field.name])
+        needed = types[field.name] in (Required, RequiredNames)
+        default = inspect.Parameter.empty if needed else _default_of(types[field.name])
         parameters.append(
             inspect.Parameter(
                 field.name, inspect.Parameter.KEYWORD_ONLY, annotation=types[field.name], default=default
@@ -83,20 +86,26 @@ def question_handler(path: str, summary: str, question: type[Question]) -> HTTPR
 def _parameter_type(field: dataclasses.Field[Any], hint: Any) -> Any:
     if hint is bool:
         return bool
-    if field.metadata.get("argument") and field.default is dataclasses.MISSING:
-        return Required
-    return Names if "tuple[" in str(hint) else Name
+    is_needed = field.metadata.get("argument") and field.default is dataclasses.MISSING
+    choices = [
+        choice for kind in alternatives(hint) if get_origin(kind) is Literal for choice in get_args(kind)
+    ]
+    if choices:
+        return Annotated[Literal[(*choices, "")] | None, Parameter()]
+    if "tuple[" in str(hint):
+        return RequiredNames if is_needed else Names
+    return Required if is_needed else Name
 
 
 def _default_of(kind: Any) -> Any:
     return False if kind is bool else None
 
 
-def _question_value(value: Any) -> Any:
+def _question_value(name: str, value: Any, read: Callable[[Any], Any]) -> Any:
     """A value as the question has it: a field of a form that was left empty is none at all."""
-    if isinstance(value, str) or value is None:
-        return some(value)
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(read_value(name, entry, read) for entry in value if some(entry))
+    return read_value(name, some(value), read) if isinstance(value, str) else value
 
 
 def refuse_unknown(request: Request[Any, Any, Any]) -> None:
@@ -138,12 +147,7 @@ def list_runs(site: Site, question: ListQuestion) -> Document:
     )
 
 
-@json_handler("/show", "A session, a set or a trial, like `assay show --json`")
-def show_run(site: Site, run: Required) -> Document:
-    """Its runs, figures with intervals, doubts and provenance."""
-    return json_answer(show(run, runs=site.runs).document())
-
-
+show_run = question_handler("/show", "A session, a set or a trial, like `assay show --json`", Show)
 compare_runs = question_handler("/compare", "B compared with A, like `assay compare --json`", Compare)
 
 
@@ -182,10 +186,7 @@ def needs_attention(site: Site) -> Document:
     return json_answer(attention_document(attention(runs=site.runs)))
 
 
-@json_handler("/doubts", "What doubts mean, like `assay explain --json`")
-def explain_doubts(code: Name = None) -> Document:
-    """One kind of doubt, or all."""
-    return json_answer(explain_document(explain(some(code))))
+explain_doubts = question_handler("/doubts", "What doubts mean, like `assay explain --json`", Explain)
 
 
 @json_handler("/logs", "The logs of a run")
@@ -209,31 +210,10 @@ def search_lines(
     return json_answer(matches.document())
 
 
-@json_handler("/history", "A metric over sessions, like `assay history --json`")
-def metric_history(
-    site: Site,
-    metric: Required,
-    suite: Name = None,
-    benchmark: Name = None,
-    system: Name = None,
-    since: Name = None,
-) -> Document:
-    """Each history with its steps, and what changed there."""
-    annotated = history(
-        metric,
-        suite=some(suite),
-        benchmark=some(benchmark),
-        system=some(system),
-        since=some(since),
-        runs=site.runs,
-    )
-    return json_answer(history_document(metric, annotated))
+metric_history = question_handler("/history", "A metric over sessions, like `assay history --json`", History)
 
 
-@json_handler("/scale", "What more workers gain, like `assay scale --json`")
-def scaling_curves(site: Site, run: RequiredNames, metric: Name = None, group: Group = None) -> Document:
-    """Throughput, speed-up and efficiency over sizes, with conclusions."""
-    return json_answer(scale(run, metric=some(metric), group=group or None, runs=site.runs).document())
+scaling_curves = question_handler("/scale", "What more workers gain, like `assay scale --json`", Scale)
 
 
 @json_handler("/stacks", "Observed software stacks, like `assay stack list --json`")

@@ -17,10 +17,10 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
 from assay.errors import InputError
-from assay.questions.explain import explain, explain_document
+from assay.questions.explain import Explain
 from assay.records import SEVERITIES, SUBJECTS
+from assay.report.page.document import answer_values
 from assay.web.rendering import CACHED_S, page
-from assay.web.session_pages import command_line
 
 START = "index.md"
 _FOLDERS = {
@@ -171,7 +171,7 @@ def _root() -> Traversable:
 @get("/doubts", sync_to_thread=True, include_in_schema=False)
 def doubts() -> Response[str]:
     """All doubts by subject."""
-    kinds = explain().values()
+    kinds = Explain().kinds().values()
     subjects = [(title, [kind for kind in kinds if kind.subject == name]) for name, title in SUBJECTS.items()]
     return page(
         "doubts.html",
@@ -179,25 +179,24 @@ def doubts() -> Response[str]:
         title="Doubts and what they mean",
         subjects=subjects,
         severities=SEVERITIES,
-        command=command_line("explain"),
+        command=Explain().command_line(),
     )
 
 
 @get("/doubts/{code:str}", sync_to_thread=True, include_in_schema=False)
 def doubt(code: str) -> Response[str]:
     """One doubt: its meaning, effect, remedy and error rates."""
+    query = Explain(code)
     try:
-        [kind] = explain(code).values()
+        answer = query.answer()
     except InputError as error:
         raise NotFoundException(str(error)) from error
-    [plain] = explain_document([kind.code])["doubts"]
     return page(
-        "doubt.html",
+        "question.html",
         here="/doubts",
-        title=kind.code,
-        kicker=f"Doubt, {kind.severity}: {SEVERITIES[kind.severity]}",
-        kind=kind,
-        detection=plain.get("detection"),
-        command=command_line("explain", kind.code),
+        title=code,
+        kicker="Doubt",
+        command=query.command_line(),
         actions=[("All doubts", "/doubts")],
+        **answer_values(answer.view(), answer.charts) | {"sections": []},
     )

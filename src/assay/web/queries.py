@@ -12,7 +12,9 @@ from litestar.params import Parameter, QueryParameter
 
 from assay.errors import InputError
 from assay.questions.browsing import MOST_ROWS, RowPage, browse
+from assay.questions.question import Question
 from assay.records import RunState
+from assay.report.page.document import answer_values
 from assay.store import Filter, SortOrder
 from assay.units import moment
 from assay.web.rendering import page, with_query
@@ -153,6 +155,7 @@ class QuestionForm:
     """A page that answers one question.
 
     here      its path
+    data      the address of its documents
     hint      what to ask, shown while nothing is asked
     examples  (words, address) of questions that have an answer here
     """
@@ -163,6 +166,19 @@ class QuestionForm:
     hint: str
     fields: Sequence[FormField]
     examples: Sequence[tuple[str, str]] = ()
+    data: str = ""
+
+    def ask(self, query: Question | None) -> Response[str]:
+        """The page that answers a question, with the command and the document that answer the same."""
+        if query is None:
+            return self.answer(None)
+
+        def answer() -> Mapping[str, Any]:
+            answer = query.answer()
+            return answer_values(answer.view(), answer.charts, doubts_url="/doubts") | {"sections": []}
+
+        document = with_query(self.data, **query.options())
+        return self.answer(answer, command=query.command_line(), actions=[("As JSON", document)])
 
     def answer(self, answer: Callable[[], Mapping[str, Any]] | None, **more: Any) -> Response[str]:
         """The page: with the hint if nothing is asked, with what is wrong, or with the answer.

@@ -13,21 +13,17 @@ from litestar import Response, get
 from assay.errors import InputError
 from assay.questions.browsing import browse, metric_names
 from assay.questions.compare import Compare, Comparisons, Rankings
-from assay.questions.history import history
+from assay.questions.history import History
 from assay.questions.report import report
-from assay.questions.scale import scale
+from assay.questions.scale import Scale
 from assay.report.charts.exchange import exchanges
-from assay.report.charts.scaling import scaling
-from assay.report.contents.contents import Contents, failures, of_scaling, together
+from assay.report.contents.contents import Contents, failures
 from assay.report.page import document as report_document
-from assay.report.page import history as history_page
 from assay.report.page import page as report_page
-from assay.report.page.page import doubt_values, scaling_tables
+from assay.report.page.page import doubt_values
 from assay.report.sentences import exchange as exchange_words
 from assay.report.sentences import sentences
 from assay.report.sentences.exchange import transport_tables
-from assay.report.tables import gathered
-from assay.report.tables import scaling as scaling_table
 from assay.store import Filter
 from assay.web.queries import FormField, Group, Name, QuestionForm, References, listed, some
 from assay.web.rendering import page, with_query
@@ -55,23 +51,9 @@ def scaling_curves(
             FormField("group", "Group systems by", by, "its own", ("name", "accelerator", "none")),
         ],
         _newest(site, "/scaling"),
+        "/api/v1/scale",
     )
-
-    def answer() -> Mapping[str, Any]:
-        scaled = scale(list(runs), metric=only, group=by, runs=site.runs)
-        sides = tuple(dict.fromkeys(curve.system for curve in scaled.curves))
-        groups = gathered(scaled.curves, lambda curve: (curve.benchmark, curve.metric))
-        return {
-            **doubt_values(together(of_scaling(scaled.curves, scaled.studies))),
-            "charts": report_document.numbered(scaling(group, sides) for group in groups),
-            "tables": [*scaling_tables(scaled.studies), scaling_table(scaled.curves)],
-        }
-
-    return form.answer(
-        answer if runs else None,
-        command=command_line("scale", *runs, **{"--metric": only, "--group": by}),
-        actions=[("As JSON", with_query("/api/v1/scale", run=runs, metric=only, group=by))] * bool(runs),
-    )
+    return form.ask(Scale(runs, metric=only, group=by, runs=site.runs) if runs else None)
 
 
 @get("/fabric", sync_to_thread=True, include_in_schema=False)
@@ -118,7 +100,7 @@ def metric_history(
 ) -> Response[str]:
     """A metric over sessions, where it stepped and what changed there, like `assay history`."""
     chosen_metric = some(metric)
-    chosen = {"suite": some(suite), "benchmark": some(benchmark), "system": some(system)}
+    chosen: dict[str, Any] = {"suite": some(suite), "benchmark": some(benchmark), "system": some(system)}
     chosen["since"] = some(since)
     names = metric_names(runs=site.runs)
     form = QuestionForm(
@@ -134,21 +116,9 @@ def metric_history(
             ),
         ],
         [(name, with_query("/history", metric=name)) for name in names],
+        "/api/v1/history",
     )
-    command = command_line(
-        "history", chosen_metric or "", **{f"--{name}": value for name, value in chosen.items()}
-    )
-
-    def answer() -> Mapping[str, Any]:
-        histories = history(chosen_metric or "", **chosen, runs=site.runs)
-        return history_page.values(histories) | {"template": history_page.TEMPLATE, "kicker": ""}
-
-    return form.answer(
-        None if chosen_metric is None else answer,
-        command=command,
-        actions=[("As JSON", with_query("/api/v1/history", metric=chosen_metric, **chosen))]
-        * (chosen_metric is not None),
-    )
+    return form.ask(History(chosen_metric, **chosen, runs=site.runs) if chosen_metric else None)
 
 
 def _offered(site: Site) -> list[str]:

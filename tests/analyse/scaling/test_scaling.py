@@ -13,7 +13,7 @@ from scipy import stats
 from assay import store
 from assay.analyse.judgement import scaling_with_doubts
 from assay.analyse.scaling.curve import curves
-from assay.cli import scale as scale_command
+from assay.cli import assay
 from assay.errors import InputError
 from assay.records import Result, Scaling
 from stated_runs import metrics, side
@@ -117,15 +117,15 @@ def test_one_size_is_no_curve() -> None:
 def test_the_command_prints_the_curves(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assay.read.metrics", metrics())
     store.update(tmp_path, side(ONE) + side(TWO, shape="2x1"))  # type: ignore[arg-type]
-    ran = CliRunner().invoke(scale_command.command, ["suite", "--json", "--runs", str(tmp_path)])
+    ran = CliRunner().invoke(assay, ["scale", "suite", "--json", "--runs", str(tmp_path)])
     [found] = json.loads(ran.stdout)["curves"]
     assert found["points"][1]["speedup"]["value"] == pytest.approx(stats.gmean(TWO) / stats.gmean(ONE))
-    text = CliRunner().invoke(scale_command.command, ["suite", "--runs", str(tmp_path)]).stdout
+    text = CliRunner().invoke(assay, ["scale", "suite", "--runs", str(tmp_path)]).stdout
     assert "98 %" in text
 
 
 def test_the_command_says_why_there_is_no_curve(tmp_path: object) -> None:
     store.update(tmp_path, side(ONE))  # type: ignore[arg-type]
-    ran = CliRunner().invoke(scale_command.command, ["suite", "--runs", str(tmp_path)])
+    ran = CliRunner().invoke(assay, ["scale", "suite", "--runs", str(tmp_path)])
     assert isinstance(ran.exception, InputError)
     assert "two sizes" in str(ran.exception)

@@ -21,6 +21,8 @@ from assay.inputs import reading
 from assay.report.charts.chart import Chart
 from assay.report.folding import shortened
 from assay.version import __version__
+from assay.view import html
+from assay.view.blocks import Block, Lead
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -104,6 +106,21 @@ def numbered(charts: Iterable[Chart], hide: Callable[[str], str] = str) -> list[
         }
         for number, chart in enumerate(charts, start=1)
     ]
+
+
+def answer_values(view: Iterable[Block], charts: Iterable[Chart], doubts_url: str = "") -> dict[str, Any]:
+    """What `answer.html` shows: the blocks of an answer, whose lead is the page's, and its charts."""
+    from markupsafe import Markup
+
+    blocks = list(view)
+    leads = [block.text for block in blocks if isinstance(block, Lead)]
+    shown = html.fragment((block for block in blocks if not isinstance(block, Lead)), doubts_url)
+    return {
+        "lead": " ".join(leads),
+        "answer": Markup(redact.text(shown)),  # noqa: S704 - its texts are escaped
+        "charts": numbered(charts),
+        "sections": [("answer", "Answer"), ("charts", "Charts")],
+    }
 
 
 @cache

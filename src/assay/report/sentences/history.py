@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from html import escape
 
 from assay.analyse.history import History, SessionValue
 from assay.analyse.statistics.level_shifts import BETWEEN_FALSE_CHANGES, LevelShift, false_change_rate
 from assay.errors import InputError
 from assay.report import figures
-from assay.units import human, significant
+from assay.units import significant
 
 _MANY = 5  # histories; from this many on, the expected number of false steps is reported
 _WAYS = {True: "better", False: "worse", None: "neither better nor worse in itself"}
@@ -43,33 +42,6 @@ class AnnotatedHistory:
     changes: tuple[tuple[FactChange, ...], ...]
     slow_in: Mapping[str, str] = field(default_factory=dict)
     unjudged: Mapping[str, str] = field(default_factory=dict)
-
-    def _repr_html_(self) -> str:
-        """Each step with what else changed there, then each session's value, for a notebook."""
-        from assay.view import html
-        from assay.view.blocks import Lead, Table, TableBody, TableRow
-
-        history = self.history
-        values = tuple(
-            TableRow(
-                (
-                    entry.session,
-                    when(entry.at) if entry.dated else figures.NONE,
-                    human(entry.value, history.point.unit),
-                )
-            )
-            for entry in history.entries
-        )
-        columns = ("session", "when (UTC)", "value")
-        sessions = Table("Sessions", columns, (TableBody("", values),), frozenset())
-        steps = [
-            f"{size(step)} {locate_step(history, step)}: "
-            f"{'; '.join(map(str, changes)) or 'nothing else is known to have changed'}"
-            for step, changes in zip(history.steps, self.changes, strict=True)
-        ]
-        items = "".join(f"<li>{escape(line)}</li>" for line in (*steps, *swept(self)))
-        lead = Lead(f"{place(history)}: {describe_sessions(history)}")
-        return f"{html.fragment([lead])}<ul>{items}</ul>{html.table(sessions)}"
 
 
 def annotate(

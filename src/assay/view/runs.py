@@ -1,15 +1,10 @@
-"""What happened during runs, for the terminal: profiles, series as spark lines, confusions."""
+"""What happened during runs: profiles as tables, series as spark lines, confusions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from assay.analyse.confusion import evaluated
 from assay.analyse.points.groups import place_of
@@ -18,29 +13,21 @@ from assay.report import figures
 from assay.report.sentences.run_details import most_confused
 from assay.report.tables import OPERATOR, by_operator, gathered, operator_setting
 from assay.units import human
-from assay.view.terminal import printable
+from assay.view.blocks import Table, TableBody, TableRow
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 32  # characters of a spark line
 
 
-def operators(means: Iterable[tuple[Point, float]]) -> Iterator[RenderableType]:
+def operators(means: Iterable[tuple[Point, float]]) -> Iterator[Table]:
     """For each profiled benchmark, its operators in rows and its shapes in columns."""
     profiled = [(point, mean) for point, mean in means if OPERATOR in point.labels]
     for group in gathered(profiled, lambda pair: pair[0].benchmark):
         columns = list(dict.fromkeys(_shape(point) for point, _ in group))
         figures_of = {(str(point.labels[OPERATOR]), _shape(point)): mean for point, mean in group}
         unit, rows = by_operator(figures_of, columns, group[0][0].unit)
-        table = Table(box=None, padding=(0, 1), pad_edge=False, header_style="dim")
-        table.add_column("", overflow="fold")
-        for column in columns:
-            table.add_column(Text(column), justify="right", no_wrap=True)
-        for row in rows:
-            table.add_row(*(Text(printable(cell)) for cell in row))
-        title = (
-            f"  {group[0][0].benchmark}, each operator's own time in one step{f', {unit}' if unit else ''}:"
-        )
-        yield Group(Text(title), Padding(table, (0, 0, 0, 4)))
+        caption = f"{group[0][0].benchmark}, each operator's own time in one step{unit and f', {unit}'}:"
+        yield Table(caption, ("", *columns), (TableBody("", tuple(map(TableRow, rows))),))
 
 
 def _shape(point: Point) -> str:
