@@ -84,7 +84,7 @@ class Explanation(Answer):
 
 def _detection(code: str) -> Iterator[Table]:
     """How often the doubt is raised in simulations, rightly and wrongly."""
-    from assay.analyse.doubts.detection import POWER, RUNS
+    from assay.analyse.doubts.rates import POWER, RUNS
 
     if code in POWER:
         power = POWER[code]
