@@ -23,7 +23,7 @@ from typing import Any
 from options import absent, parse, sized
 from paired import in_turn, ratio
 
-from assay.logs.mllog import Event, EventReader
+from assay.formats.mllog import Event, EventReader
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = Path(os.environ.get("ASSAY_MLPERF_LOGS", ROOT.parent / "shared" / "mlperf-logs"))
@@ -35,7 +35,7 @@ TOKEN_LINE = (
 CHILD = """
 import re, sys, time
 from pathlib import Path
-from assay.logs.mllog import EventReader
+from assay.formats.mllog import EventReader
 reader, events, began = EventReader(Path(sys.argv[1])), 0, time.perf_counter()
 for event in reader:
     events += 1

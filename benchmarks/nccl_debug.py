@@ -12,7 +12,7 @@ from pathlib import Path
 
 from options import parse, sized
 
-from assay.logs.nccl_debug import transports
+from assay.formats.nccl_debug import transports
 
 
 def write(path: Path, ranks: int, size_bytes: int) -> None:

@@ -1,7 +1,12 @@
-"""From an attempt's directory to its result. The reading is a cache; the logs are the truth."""
+"""From an attempt's directory to its result. The reading is a cache; the logs are the truth.
+
+What nodes did to bring data near before the ranks started is the last line of their staging streams: a JSON
+object, printed by assay_payloads/datasets/staging.py.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,9 +16,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import InputError, PluginError
-from assay.logs.tools import TOOLS
-from assay.readers import IMPORTED, Reader, staging
-from assay.readers.payload_log import few
+from assay.formats.payload_log import few, finite
+from assay.formats.reader import IMPORTED, Reader
+from assay.formats.tools import TOOLS
+from assay.inputs import read_whole
 from assay.records import (
     FRAMES_FILE,
     NODE_STREAMS,
@@ -38,6 +44,57 @@ from assay.units import counted, human
 from assay.workloads import WORKLOADS
 from assay.workloads.every_run import PEAK_RSS
 from assay_payloads.datasets.manifest import ManifestError, header
+
+_STAGING = "staging-"
+_STAGING_TIME = Metric(
+    "staging_time", "s", "lower", "Time of the node that took longest to bring its data near", scales=False
+)
+_STAGED_BYTES = Metric(
+    "staged_bytes", "B", None, "Bytes that all nodes copied before the ranks started", scales=False
+)
+STAGING_METRICS = (_STAGING_TIME, _STAGED_BYTES)
+_MOST_BYTES = 1 << 20
+
+
+def staged(logs: Mapping[str, Path]) -> tuple[tuple[Measurement, ...], dict[str, Scalar]]:
+    """The measurements and facts of a run's staging; none if it had none.
+
+    logs  log files by name, of all streams
+
+    Raises InputError if a stream doesn't end with its figures.
+    """
+    nodes = {name: _staging_figures(path) for name, path in sorted(logs.items()) if name.startswith(_STAGING)}
+    if not nodes:
+        return (), {}
+    slowest = max(nodes, key=lambda name: nodes[name]["seconds"])
+    seconds = nodes[slowest]["seconds"]
+    copied = sum(figures["copied_bytes"] for figures in nodes.values())
+    values = {_STAGING_TIME: seconds, _STAGED_BYTES: copied}
+    facts: dict[str, Scalar] = {
+        "staging.files": int(nodes[slowest]["files"]),
+        "staging.present_files": int(nodes[slowest]["present_files"]),
+        "staging.nodes": len(nodes),
+    }
+    if copied > 0 and seconds > 0:  # no metric: a run that found all of it in place would seem to lack one
+        facts["staging.bytes_per_s"] = copied / seconds
+    return tuple(
+        Measurement(metric.name, value, metric.unit, {}, slowest, 1) for metric, value in values.items()
+    ), facts
+
+
+def _staging_figures(path: Path) -> dict[str, float]:
+    lines = read_whole(path, _MOST_BYTES).decode(errors="replace").splitlines()
+    names = ("files", "present_files", "copied_bytes", "seconds")
+    try:
+        stated: Any = json.loads(lines[-1])
+        numbers = {name: finite(stated[name]) for name in names}
+    except (ValueError, LookupError, TypeError, RecursionError):
+        numbers = {}
+    figures = {name: value for name, value in numbers.items() if value is not None and value >= 0}
+    if len(figures) < len(names):
+        raise InputError(f"{path.name}: does not end with the figures of the staging")
+    return figures
+
 
 # Increased when a log would be read differently although its reader stayed the same.
 READ_VERSION = 7
@@ -152,7 +209,7 @@ def metrics(run: Run) -> Mapping[str, Metric]:
         GPU_ENERGY,
         GPU_POWER,
         PEAK_RSS,
-        *(staging.METRICS if run.trial.data else ()),
+        *(STAGING_METRICS if run.trial.data else ()),
     )
     return own | {metric.name: metric for metric in beside if metric.name not in own}
 
@@ -230,7 +287,7 @@ def _with_telemetry(reading: Reading, run: Run, attempt: Attempt) -> Reading:
 def _with_staging(reading: Reading, logs: Mapping[str, Path]) -> Reading:
     """The reading with the time that its nodes took to bring data near."""
     try:
-        measured, facts = staging.staged(logs)
+        measured, facts = staged(logs)
     except InputError as error:
         return replace(reading, problems=(*reading.problems, str(error)))
     return replace(reading, measurements=(*reading.measurements, *measured), facts={**reading.facts, **facts})
@@ -287,8 +344,8 @@ def _key(logs: Mapping[str, Path], run: Run, attempt: Attempt) -> str:
     paths = [attempt.path / table for table in _TABLES]
     sampled = [path.stat().st_size if path.is_file() else None for path in paths]
     sampled = sampled if any(sampled) else []
-    staged = [path.stat().st_size for name, path in attempt.logs().items() if name.startswith(staging.STREAM)]
-    beside = [*sampled, *staged, *_plugins(run.trial.workload)]
+    copied = [path.stat().st_size for name, path in attempt.logs().items() if name.startswith(_STAGING)]
+    beside = [*sampled, *copied, *_plugins(run.trial.workload)]
     return digest_of([READ_VERSION, version, run.trial.workload, redacted(run.trial.params), sizes, *beside])
 
 

@@ -32,8 +32,8 @@ STATEMENT: Final = "ASSAY_INTERFACE"
 IMPORT_LIMIT_S: Final = 10.0
 # group → where its table is
 TABLES: Final[Mapping[str, str]] = {
-    "assay.formats": "assay.logs.tools:TOOLS",
-    "assay.readers": "assay.readers:IMPORTED",
+    "assay.formats": "assay.formats.tools:TOOLS",
+    "assay.readers": "assay.formats.reader:IMPORTED",
     "assay.workloads": "assay.workloads:WORKLOADS",
     "assay.launchers": "assay.launch:PLATFORMS",
     "assay.doubts": "assay.analyse.doubts:KINDS",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import made_results
 from assay.analyse.confusion import cells, evaluated, most_confused
-from assay.readers import payload_log
+from assay.formats import payload_log
 from assay.records import ConfusionMatrix, Reading, Result
 from assay.report.charts import charts
 from assay.report.contents.contents import gather

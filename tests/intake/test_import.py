@@ -16,11 +16,12 @@ from test_rundir import header, plan, trial
 from assay import read, store
 from assay.cli import assay, import_
 from assay.errors import InputError
+from assay.formats.mlperf import training_run
+from assay.formats.result_sets import find_sets
+from assay.formats.tools import known_formats
 from assay.intake.run_directories import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
 from assay.intake.training_logs import TrainingLogsRequest, import_sets
-from assay.logs.closest_format import known_formats
-from assay.logs.mlperf import training_run
-from assay.logs.result_sets import find_sets
+from assay.questions.import_ import import_ as import_paths
 from assay.records import JobState, RenderedJob, RunState, Shape, TrainingRun
 from assay.run.index import update_index
 from assay.rundir import session as rundir
@@ -588,14 +589,25 @@ def test_every_file_that_is_no_log_is_named_and_how_to_import_the_others(tmp_pat
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_folder_of_logs_of_other_programs_is_refused_with_what_they_are(tmp_path: Path) -> None:
+def test_a_folder_of_logs_is_imported_each_format_as_a_session_and_the_rest_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "logs"
-    folder.mkdir()
-    (folder / "one.log").write_text(_TAILS["horovod"])
+    (folder / "node-a").mkdir(parents=True)
+    (folder / "node-a" / "one.log").write_text(_TAILS["horovod"])
     (folder / "two.log").write_text(_TAILS["tf-cnn"])
-    done = command(folder, "--name", "x", "--runs", tmp_path / "runs")
-    words = f"it has logs of horovod, tf-cnn-benchmarks; name the files, such as {folder}/*"
-    assert words in str(done.exception)
+    (folder / "notes.txt").write_text("node-a was slow\n")
+    (folder / "packed.log.gz").write_bytes(b"\x1f\x8b damaged")
+    cnn, horovod = import_paths(folder, name="x", runs=tmp_path / "runs").sessions
+    assert [run.source for run in cnn.runs] == [str(folder / "two.log")]
+    assert [run.source for run in horovod.runs] == [str(folder / "node-a" / "one.log")]
+    assert f"left out, in no known format: {folder}/notes.txt" in cnn.notes
+    assert any("packed.log.gz" in note and note.endswith("; left out") for note in cnn.notes)
+
+
+def test_logs_of_one_format_are_chosen_from_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "one.log").write_text(_TAILS["horovod"])
+    (tmp_path / "two.log").write_text(_TAILS["tf-cnn"])
+    [session] = import_paths(tmp_path, name="x", format="horovod", runs=tmp_path / "runs").sessions
+    assert [run.source for run in session.runs] == [str(tmp_path / "one.log")]
 
 
 def test_every_format_that_can_be_imported_can_be_come_close_to() -> None:

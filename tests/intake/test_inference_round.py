@@ -15,8 +15,8 @@ from assay.analyse.doubts.inference import doubts_of_inference
 from assay.analyse.mlperf.inference_rules import check_inference
 from assay.cli import import_
 from assay.cli.question_command import command_of
-from assay.logs.inference_paths import inference_runs
-from assay.logs.loadgen import find_runs
+from assay.formats.loadgen import find_runs
+from assay.formats.mlperf_inference import inference_runs
 from assay.questions.score import Score
 from assay.records import InferenceRun
 from assay.store import find

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from assay import compare, read, store
 from assay.cli import assay
 from assay.errors import InputError
+from assay.formats.numbers import load, parse
 from assay.intake.numbers import NumbersRequest, import_numbers
-from assay.logs.numbers import load, parse
 from assay.records import NodeCounts, RunState
 from assay.records import Result as Result_
 from assay.rundir import session as rundir

@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from assay.cli import assay
-from assay.logs.tf_cnn_benchmarks import cnn_run, is_cnn_log
-from assay.readers.printed_figures import CNN
+from assay.formats.command import CNN
+from assay.formats.tf_cnn_benchmarks import cnn_run, is_cnn_log
 from assay.records import Reading, from_json, to_json
 from assay.workloads import WORKLOADS
 from conftest import ROOT, SUPPORT, long_rows_but

@@ -8,7 +8,7 @@ from dataclasses import replace
 from test_report import plain
 
 import made_results
-from assay.readers.training import OPERATOR_TIME
+from assay.formats.training import OPERATOR_TIME
 from assay.records import Measurement, Metric, Result, Run
 from assay.report.contents.contents import Contents, gather
 from assay.report.tables import operator_tables, tables

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import made_results
-from assay.logs.run_timeline import RunTimeline
+from assay.formats.run_timeline import RunTimeline
 from assay.records import Result
 from assay.report import charts
 from assay.report.charts.chart import Chart, ratio_ticks

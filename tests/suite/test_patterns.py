@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from assay.logs.patterns import compiled
+from assay.formats.patterns import compiled
 from conftest import ROOT
 
 SHOWN = ("docs/how-to/suites.md", "src/assay/questions/init.py", "benchmarks/peers.py")

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from assay.readers import Reader
+from assay.formats.reader import Reader
 from assay.records import Metric, Reading, Shape, Task, TaskFile
 from assay.workloads.workload import Workload
 

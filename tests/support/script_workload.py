@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from assay.readers import Reader
+from assay.formats.reader import Reader
 from assay.records import Measurement, Metric, Reading, Shape, Task
 from assay.workloads import PLACES, Workload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from assay.readers.loadgen_log import LoadgenLogParams, metrics_of
+from assay.formats.mlperf_inference import LoadgenLogParams, metrics_of
 from assay.records import Measurement, Metric, Reading, Result, Run, RunState
 from stated_runs import result
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay import read
+from assay.formats.result_sets import find_sets
 from assay.intake.training_logs import TrainingLogsRequest, import_sets
-from assay.logs.result_sets import find_sets
 from assay.records import (
     Provenance,
     Reading,

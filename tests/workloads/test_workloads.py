@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import InputError
-from assay.readers import payload_log
+from assay.formats import payload_log
 from assay.records import Metric, Reading, Shape, from_json, to_json
 from assay.workloads import WORKLOADS
 

@@ -10,7 +10,7 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from assay.readers.training import training_metrics
+from assay.formats.training import training_metrics
 from assay.units import human
 from assay.workloads import WORKLOADS, Workload
 from assay.workloads.training import TrainingParams

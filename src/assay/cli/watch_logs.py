@@ -42,7 +42,7 @@ def ended(logs: WatchedLogs | None) -> None:
     """Say which logs were never understood, and exit with 1 if a rank was named at the end."""
     if logs is None:
         return
-    from assay.logs.closest_format import unrecognised
+    from assay.formats.tools import unrecognised
 
     for log in logs.logs:
         if not log.format:

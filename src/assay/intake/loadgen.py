@@ -9,15 +9,21 @@ from pathlib import Path
 from assay import read
 from assay.analyse.doubts.inference import doubts_of_inference
 from assay.errors import InputError
-from assay.intake.content import sha256
-from assay.intake.sessions import UNKNOWN, ImportResult, imported_run, imported_trial, keep_logs, numbered
+from assay.formats.loadgen import logs_of
+from assay.formats.loadgen_text import is_summary
+from assay.formats.log_text import surroundings
+from assay.formats.mlperf_inference import LOADGEN, LoadgenLogParams, run_in_tree, run_of
+from assay.formats.result_sets import system_facts
+from assay.intake.sessions import (
+    UNKNOWN,
+    ImportResult,
+    imported_run,
+    imported_trial,
+    keep_logs,
+    numbered,
+    sha256,
+)
 from assay.intake.training_logs import TrainingLogsRequest, shape_of
-from assay.logs.inference_tree import run_in_tree
-from assay.logs.loadgen import logs_of
-from assay.logs.loadgen_text import is_summary
-from assay.logs.log_text import surroundings
-from assay.logs.result_sets import system_facts
-from assay.readers.loadgen_log import LOADGEN, LoadgenLogParams, run_of
 from assay.records import InferenceRun, Run, RunState, Shape, digest_of
 from assay.rundir.files import public_word, set_name
 

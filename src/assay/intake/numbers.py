@@ -13,10 +13,8 @@ from pathlib import Path
 
 from assay import read
 from assay.errors import InputError, Problem
+from assay.formats.numbers import FACTS, NUMBERS, Conditions, ExportedRun, Sheet, SheetRow, direction, load
 from assay.intake.sessions import ImportResult, create, imported_run, imported_trial
-from assay.logs.export_rows import Conditions, ExportedRun
-from assay.logs.numbers import Sheet, SheetRow, load
-from assay.readers.numbers import FACTS, NUMBERS, direction
 from assay.records import LATEST_TIME, Better, Run, RunState, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import public_name, set_name, word

@@ -12,11 +12,18 @@ from pathlib import Path, PurePath
 
 from assay import read
 from assay.errors import InputError
-from assay.intake.content import digest_of_logs, sha256
-from assay.intake.sessions import UNKNOWN, ImportResult, create, imported_run, imported_trial
-from assay.logs.result_sets import ResultSet
-from assay.logs.stated_system import flat, platform_nodes
-from assay.readers.mlperf_log import MLPERF, THROUGHPUT, TIME_PER_EPOCH, TIME_TO_TRAIN
+from assay.formats.mlperf import MLPERF, THROUGHPUT, TIME_PER_EPOCH, TIME_TO_TRAIN
+from assay.formats.result_sets import ResultSet
+from assay.formats.stated_system import flat, platform_nodes
+from assay.intake.sessions import (
+    UNKNOWN,
+    ImportResult,
+    create,
+    digest_of_logs,
+    imported_run,
+    imported_trial,
+    sha256,
+)
 from assay.records import MOST_RANKS, Provenance, Run, RunState, Scalar, Shape, TrainingRun, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import public_word, set_name

@@ -13,8 +13,8 @@ from typing import Any
 
 from assay.durable import is_left
 from assay.errors import InputError, Problem
+from assay.formats.mllog import EventScanner
 from assay.inputs import open_plain
-from assay.logs.mllog import EventScanner
 from assay.monitor.stragglers import Steps, judge_ranks, stop
 from assay.records import Run, RunState
 from assay.rundir import session as rundir

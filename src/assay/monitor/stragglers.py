@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.logs.mllog import Event, is_number
+from assay.formats.mllog import Event, is_number
 
 Floats = NDArray[np.float64]
 

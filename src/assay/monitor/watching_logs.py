@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import InputError, Problem
+from assay.formats.figures import number
+from assay.formats.mllog import TOKEN, EventScanner
+from assay.formats.patterns import Pattern, compiled
+from assay.formats.tools import TOOLS, tools_of
 from assay.inputs import LONGEST_LINE, reading
-from assay.logs.figures import number
-from assay.logs.mllog import TOKEN, EventScanner
-from assay.logs.patterns import Pattern, compiled
-from assay.logs.tools import TOOLS, tools_of
 from assay.monitor.stragglers import RankVerdict, Steps, Stop, judge_ranks, stop
 from assay.monitor.watching import LONGEST_S, SHORTEST_S
 

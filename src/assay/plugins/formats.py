@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assay.logs.figures import LogFigure, LogFigures, document, lines, number, whole
-from assay.logs.tool import Tool
+from assay.formats.figures import LogFigure, LogFigures, document, lines, number, whole
+from assay.formats.tools import Tool
 from assay.records import Metric, Scalar
 
 __all__ = ["LogFigure", "LogFigures", "Metric", "Scalar", "Tool", "document", "lines", "number", "whole"]

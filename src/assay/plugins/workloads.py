@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assay.readers.payload_log import payload_reader
-from assay.readers.reader import Params, Reader
+from assay.formats.payload_log import payload_reader
+from assay.formats.reader import Params, Reader
 from assay.records import Measurement, Metric, Reading, Series, Shape, Task, TaskFile
 from assay.workloads.program import program_task
 from assay.workloads.workload import Workload

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +46,7 @@ class Import:
 
 def formats() -> tuple[str, ...]:
     """The formats of logs, by name, those of plug-ins last."""
-    from assay.logs.tools import TOOLS
+    from assay.formats.tools import TOOLS
 
     return ("mlperf", "tf-cnn-benchmarks", *TOOLS)
 
@@ -113,68 +114,150 @@ def _merged(path: Path, runs_dir: Path) -> Iterator[ImportedSession]:
         yield ImportedSession(merged.session, runs, merged.added, notes)
 
 
-def _logs(paths: Sequence[Path], request: TrainingLogsRequest, format_: str) -> list[ImportedSession]:
-    """Training results, inference runs and each program's logs become one session each."""
+def _logs(paths: Sequence[Path], request: TrainingLogsRequest, requested: str) -> list[ImportedSession]:
+    """Each format's logs become one session: training results, inference runs and each program's logs."""
+    from assay.formats.mlperf_inference import told_apart
+    from assay.formats.result_sets import find_sets
     from assay.intake.loadgen import import_inference
-    from assay.intake.tf_cnn import import_cnn_logs
-    from assay.intake.tool_logs import import_tool_logs
+    from assay.intake.tool_logs import import_cnn_logs, import_tool_logs
     from assay.intake.training_logs import import_sets
-    from assay.logs.inference_paths import told_apart
-    from assay.logs.loadgen import find_runs
-    from assay.logs.mlperf_storage import NAME, find_summaries
-    from assay.logs.result_sets import find_sets, holds_results
 
-    by_tool: dict[str, list[Path]] = {}
+    by_format: dict[str, list[Path]] = {}
+    notes: list[str] = []
     problems: list[Problem] = []
     for path in paths:
         try:
-            if summaries := find_summaries(path):
-                by_tool.setdefault(NAME, []).extend(summaries)
-            if not summaries or holds_results(path) or find_runs([path]):
-                by_tool.setdefault(_format(path, format_), []).append(path)
+            for format_, log in _recognized(path, requested, notes):
+                by_format.setdefault(format_, []).append(log)
         except InputError as error:
             problems += error.problems
-    if problems and by_tool:
-        others = counted(sum(map(len, by_tool.values())), "path")
+    if problems and by_format:
+        others = counted(sum(map(len, by_format.values())), "path")
         problems.append(
             Problem("", f"nothing was imported; leave out those above to import the rest, {others}")
         )
     if problems:
         raise InputError(problems)
-    training, inference = told_apart(by_tool.pop("mlperf", []))
+    training, inference = told_apart(by_format.pop("mlperf", []))
     imported = [import_sets(find_sets(training), request)] if training else []
     imported += [import_inference(inference, request)] if inference else []
-    imported += (
-        [import_cnn_logs(by_tool.pop("tf-cnn-benchmarks"), request)] if "tf-cnn-benchmarks" in by_tool else []
-    )
-    imported += [import_tool_logs(files, tool, request) for tool, files in by_tool.items()]
-    return [*map(_session, imported)]
+    cnn_logs = by_format.pop("tf-cnn-benchmarks", [])
+    imported += [import_cnn_logs(cnn_logs, request)] if cnn_logs else []
+    imported += [import_tool_logs(logs, tool, request) for tool, logs in by_format.items()]
+    first, *rest = map(_session, imported)
+    return [replace(first, notes=(*first.notes, *notes)), *rest]
 
 
-def _format(path: Path, requested: str) -> str:
-    """The tool whose log a path is: as requested, or by its name or content.
+def _recognized(path: Path, requested: str, notes: list[str]) -> Iterator[tuple[str, Path]]:
+    """Each log of a path with its format; several formats may be in one folder, or in one file.
 
-    Raises InputError if it has lines of several programs or of none, or if a folder is declared to be one
-    program's log.
+    notes  gets what was left out of a folder
+
+    Raises InputError if there is none.
     """
-    from assay.logs.closest_format import unrecognised
-    from assay.logs.mlperf_files import is_mlperf_file
-    from assay.logs.tf_cnn_benchmarks import is_cnn_log
-    from assay.logs.tools import tools_of
+    if not path.is_dir():
+        yield from ((name, path) for name in _formats_of(path, requested))
+        return
+    from assay.formats.loadgen import find_runs
+    from assay.formats.mlperf_storage import NAME, find_summaries
+    from assay.formats.result_sets import holds_results
 
-    if path.is_dir():
-        if requested not in ("auto", "mlperf"):
-            raise InputError(f"{path}: --format {requested} reads files; name the files of the folder")
-        return "mlperf"
+    summaries = find_summaries(path)
+    yield from ((NAME, summary) for summary in summaries)
+    is_mlperfs = holds_results(path) or bool(find_runs([path]))
+    logs: list[tuple[str, Path]] = []
+    if requested != "mlperf" and not summaries:
+        logs += _logs_below(path, requested, notes, beside_results=is_mlperfs)
+    if requested not in ("auto", "mlperf"):
+        logs = [(name, log) for name, log in logs if name == requested]
+        if not logs and not summaries:
+            raise InputError(f"{path}: none of its files is a log of {requested}")
+    if is_mlperfs or not (summaries or logs):
+        yield "mlperf", path  # where there is no log at all, its reader says what is missing
+    yield from logs
+
+
+def _logs_below(
+    folder: Path, requested: str, notes: list[str], *, beside_results: bool
+) -> Iterator[tuple[str, Path]]:
+    """The logs in a folder and below it, without hidden ones and those of Assay's own runs.
+
+    beside_results  the folder has results of MLPerf, whose tree is read by its own rules: then only logs
+                    of other programs, directly in the folder
+    """
+    unknown: list[Path] = []
+    found_any = False
+    for place, inner, names in os.walk(folder):
+        inner[:] = sorted(name for name in inner if not name.startswith((".", "attempt-")))
+        if beside_results:
+            inner.clear()
+        for file in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
+            if not file.is_file() or (beside_results and _is_of_results(file)):
+                continue
+            try:
+                formats = _recognized_formats(file)
+            except InputError as error:
+                notes.append(f"{error}; left out")
+                continue
+            unknown += [] if formats else [file]
+            found_any = found_any or bool(formats)
+            yield from ((name, file) for name in formats)
+    if unknown and found_any and not beside_results and requested == "auto":
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        shown = ", ".join(map(str, unknown[:3]))
+        notes.append(f"left out, in no known format: {shown}{more}")
+
+
+def _is_of_results(file: Path) -> bool:
+    """Whether a file belongs to results of MLPerf, which are read from their folder."""
+    from assay.formats.mlperf_inference import is_mlperf_file
+
+    try:
+        return file.name.startswith("mlperf_log_") or is_mlperf_file(file)
+    except InputError:
+        return True
+
+
+def _formats_of(path: Path, requested: str) -> Sequence[str]:
+    """The formats in which a file is read: as requested, or by its name or content.
+
+    Raises InputError if it is in no known format.
+    """
+    from assay.formats.tools import unrecognised
+
     if requested != "auto":
-        return requested
+        return [requested]
+    formats = _recognized_formats(path)
+    if not formats:
+        raise InputError([Problem(str(path), unrecognised(path))])
+    return formats
+
+
+def _recognized_formats(path: Path) -> list[str]:
+    """The formats that a file is in. One whose figures are all in lines of another one's is left out.
+
+    Raises InputError if it can't be read.
+    """
+    from assay.formats.mlperf_inference import is_mlperf_file
+    from assay.formats.tf_cnn_benchmarks import cnn_run, is_cnn_log
+    from assay.formats.tools import read_log, tools_of
+
     names = [tool.name for tool in tools_of(path)]
     names += ["tf-cnn-benchmarks"] if is_cnn_log(path) else []
-    if len(names) > 1:
-        raise InputError(f"{path}: it has lines of {' and '.join(names)}; choose one with --format")
-    if not names and not is_mlperf_file(path):
-        raise InputError([Problem(str(path), unrecognised(path))])
-    return names[0] if names else "mlperf"
+    if len(names) < 2:
+        return names or (["mlperf"] if is_mlperf_file(path) else [])
+    lines: dict[str, set[int]] = {}
+    for name in names:
+        if name == "tf-cnn-benchmarks":
+            run = cnn_run(path)
+            lines[name] = {step.line for step in run.steps} | {line for _, line in run.totals}
+        else:
+            lines[name] = {figure.line for figure in read_log(name, path).figures}
+    formats: list[str] = []
+    for name in sorted(lines, key=lambda name: -len(lines[name])):
+        if not any(lines[name] <= lines[other] for other in formats):
+            formats.append(name)
+    return sorted(formats, key=names.index)
 
 
 def _numbers(

@@ -26,7 +26,7 @@ from assay.questions.question import (
 
 if TYPE_CHECKING:
     from assay.analyse.mlperf.score import ScoredSet
-    from assay.logs.result_sets import ResultSet
+    from assay.formats.result_sets import ResultSet
     from assay.records import InferenceRun, TrainingRun
     from assay.store.layout import FileStamp
     from assay.view.blocks import Block
@@ -94,7 +94,7 @@ class Score(Question):
 
     def answer(self) -> Scores:
         """Every set and inference run below the paths."""
-        from assay.logs.inference_paths import inference_runs, told_apart
+        from assay.formats.mlperf_inference import inference_runs, told_apart
 
         of_round = read_value("round", self.round, round_of)
         training, inference = told_apart([Path(path) for path in self.paths])
@@ -179,7 +179,7 @@ def scored_sets(
     rules     also check each set against the rules of its round: every log is read once more
     progress  called before each set with the number of those read and in total
     """
-    from assay.logs.result_sets import find_sets
+    from assay.formats.result_sets import find_sets
 
     results = []
     sets = find_sets(paths)
@@ -200,7 +200,7 @@ def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet
     sheet is about a set here.
     """
     from assay.analyse.mlperf.score_doubts import score_contradicts
-    from assay.logs.stated_scores import of_set, stated_scores
+    from assay.formats.stated_scores import of_set, stated_scores
 
     if stated is None:
         return sets
@@ -231,7 +231,7 @@ def _with_published(stated: str | None, sets: list[ScoredSet]) -> list[ScoredSet
 def _checked(result_set: ResultSet, scored: ScoredSet) -> ScoredSet:
     from assay.analyse.mlperf.rounds import rules_of
     from assay.analyse.mlperf.rules import check_set
-    from assay.logs.outline import outline
+    from assay.formats.outline import outline
 
     rules = rules_of(scored.benchmark, scored.round)
     outlines = [outline(file) for file in result_set.files]
@@ -271,7 +271,7 @@ def _stamp(log: Path) -> FileStamp | None:
 def _scored(stamped: _StampedSet, round_: str | None) -> ScoredSet:
     from assay.analyse.doubts.result_sets import UNREADABLE_FILE, doubts_of_set
     from assay.analyse.mlperf.score import ScoredSet, score
-    from assay.logs.mlperf import training_runs
+    from assay.formats.mlperf import training_runs
 
     result_set = stamped.result_set
     runs = tuple(training_runs(result_set, round_=round_))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from assay.analyse.mlperf.score import ScoredSet
-    from assay.logs.result_sets import ResultSet
+    from assay.formats.result_sets import ResultSet
 
 SETS = 25  # of a page: each is 1 to 8 MB of logs
 
@@ -72,8 +72,8 @@ def score_set(path: str | PathLike[str], name: str) -> tuple[ScoredSet, Path]:
 
 def _sets(path: Path) -> tuple[Sequence[ResultSet], int]:
     """The sets of training logs below a folder, unread, and the number of inference runs there."""
-    from assay.logs.inference_paths import told_apart
-    from assay.logs.result_sets import find_sets
+    from assay.formats.mlperf_inference import told_apart
+    from assay.formats.result_sets import find_sets
 
     training, inference = told_apart([path])
     return find_sets(training), len(inference)

@@ -218,7 +218,7 @@ def _entries(sources: Sequence[str], runs_dir: Path) -> list[SubmissionEntry]:
 
 
 def _of_folder(folder: Path) -> Iterator[SubmissionEntry | Problem]:
-    from assay.logs.result_sets import find_sets
+    from assay.formats.result_sets import find_sets
 
     sets = find_sets([folder])
     for of_set, scored in zip(sets, scored_sets([folder]), strict=True):

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from assay import redact
+from assay.formats.mllog import TOKEN, Event, EventScanner
 from assay.inputs import reading
-from assay.logs.mllog import TOKEN, Event, EventScanner
 from assay.records import Output, RankExit, Result
 from assay.rundir.session import Attempt
 from assay.units import human

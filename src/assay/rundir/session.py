@@ -99,7 +99,7 @@ class Attempt:
         return read_record(self.path / "plan.json", AttemptPlan)
 
     def logs(self) -> dict[str, Path]:
-        """Log files by their name in `logs/`: `rank-0.log`, `probe-0.log`, an imported file's own name."""
+        """Log files by their name in `formats/`: `rank-0.log`, `probe-0.log`, an imported file's own name."""
         directory = self.path / "logs"
         if not directory.is_dir():
             return {}

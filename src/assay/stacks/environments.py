@@ -127,7 +127,7 @@ class BuildFailure:
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where an exploration builds: `environments/` is removable, `locks/` and `logs/` are kept."""
+    """Where an exploration builds: `environments/` is removable, `locks/` and `formats/` are kept."""
 
     root: Path
     timeout_s: float
@@ -289,7 +289,7 @@ class StackImage:
 
 @dataclass(frozen=True)
 class ImageWorkshop:
-    """Where an exploration builds images: `locks/`, `containerfiles/` and `logs/` are kept.
+    """Where an exploration builds images: `locks/`, `containerfiles/` and `formats/` are kept.
 
     build_options  further options of the engine's `build`
     option         of the launcher that names an image

@@ -16,8 +16,8 @@ from typing import Any
 from assay import redact
 from assay.durable import deliver
 from assay.errors import InputError, Problem
+from assay.formats.unpacked import DAMAGED, open_log
 from assay.inputs import read_json
-from assay.logs.unpacked import DAMAGED, open_log
 from assay.submission.description import FIELDS, agreed
 
 

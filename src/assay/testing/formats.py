@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.logs.figures import LogFigures
-from assay.logs.tools import TOOLS, read_log, tools_of
+from assay.formats.figures import LogFigures
+from assay.formats.tool_log import TOOL_LOG, ToolLogParams
+from assay.formats.tools import TOOLS, read_log, tools_of
 from assay.questions.import_ import import_
 from assay.read import result
-from assay.readers.tool_log import TOOL_LOG, ToolLogParams
 from assay.records import Reading, RunState
 from assay.testing.dressed_logs import OF_SEVERAL_LINES, SURE, UNKNOWN
 from assay.units import factor

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from assay.errors import AssayError
-from assay.readers.reader import guarded_reader
+from assay.formats.reader import guarded_reader
 from assay.registry import EntryPoint, NamedEntries, registry
 from assay.workloads.workload import Workload
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
-from assay.readers.exchange import metrics
-from assay.readers.payload_log import payload_reader
+from assay.formats.exchange import metrics
+from assay.formats.payload_log import payload_reader
 from assay.workloads import exchange
 from assay.workloads.exchange import ExchangeParams
 from assay.workloads.workload import Workload

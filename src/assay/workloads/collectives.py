@@ -10,8 +10,8 @@ from typing import Final, Literal
 from pydantic import ConfigDict, Field
 
 from assay.errors import InputError
-from assay.readers import Reader
-from assay.readers.exchange import Operation, metrics, read, read_with_links
+from assay.formats.exchange import Operation, metrics, read, read_with_links
+from assay.formats.reader import Reader
 from assay.records import Reading, Shape, Task
 from assay.workloads import exchange
 from assay.workloads.exchange import NCCL_MODES, ExchangeParams

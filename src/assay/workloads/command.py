@@ -8,9 +8,9 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from assay import secret_reference
-from assay.readers import Reader, command
-from assay.readers.command import CommandMetric, check_readers
-from assay.readers.reader import Params
+from assay.formats import command
+from assay.formats.command import CommandMetric, check_readers
+from assay.formats.reader import Params, Reader
 from assay.records import FRAMES_FILE, Shape, Task, TaskFile
 from assay.secret_reference import EnvironmentValue
 from assay.workloads.frames import CHOOSE_HELP, Choose, is_unset

@@ -9,9 +9,8 @@ from typing import Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from assay.errors import InputError
-from assay.readers import Reader
-from assay.readers.reader import Params
-from assay.readers.training import read_to_target
+from assay.formats.reader import Params, Reader
+from assay.formats.training import read_to_target
 from assay.records import Metric, Reading, Shape, Task, TrainingRun
 from assay.workloads.program import program_task
 from assay.workloads.workload import Workload

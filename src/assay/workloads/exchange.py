@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from assay.errors import InputError
-from assay.readers.reader import Params
+from assay.formats.reader import Params
 from assay.records import Shape, Task
 from assay.workloads.program import program_task
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from assay.readers.reader import Params
+from assay.formats.reader import Params
 from assay.records import FrameChoice
 from assay.workloads.program import absolute
 

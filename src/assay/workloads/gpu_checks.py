@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from assay.logs import gpu_burn, nvbandwidth
-from assay.readers.reader import Params
-from assay.readers.site_reports import reported_reader
+from assay.formats import gpu_burn, nvbandwidth
+from assay.formats.reader import Params
+from assay.formats.site_reports import reported_reader
 from assay.records import Shape, Task
 from assay.workloads.program import program_task
 from assay.workloads.workload import Workload

@@ -7,9 +7,9 @@ from typing import Final
 
 from pydantic import ConfigDict, Field
 
-from assay.logs import iperf3
-from assay.readers.reader import Params
-from assay.readers.site_reports import reported_reader
+from assay.formats import iperf3
+from assay.formats.reader import Params
+from assay.formats.site_reports import reported_reader
 from assay.records import Scalar, Shape, Task
 from assay.workloads.program import program_task
 from assay.workloads.two_workers import Direction, check_two_workers

@@ -13,9 +13,9 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from assay.errors import InputError, Problem
-from assay.readers import Reader, payload_log
-from assay.readers.payload_log import MOST_PROBLEMS
-from assay.readers.reader import Params
+from assay.formats import payload_log
+from assay.formats.payload_log import MOST_PROBLEMS
+from assay.formats.reader import Params, Reader
 from assay.records import Metric, Reading, Shape, Task, TaskFile
 from assay.workloads.program import absolute, content, program_task
 from assay.workloads.workload import Workload

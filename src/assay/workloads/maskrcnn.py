@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.readers.image_flops import mask_rcnn_flops
+from assay.formats.sample_flops import mask_rcnn_flops
 from assay.workloads.training import TrainingParams, training_workload
 
 RESNET50 = (3, 4, 6, 3)

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
 from assay.errors import InputError
-from assay.readers import Reader, exchange, nccl_tests
-from assay.readers.exchange import Operation
-from assay.readers.reader import Params
-from assay.records import Shape, Task
+from assay.formats import exchange
+from assay.formats.exchange import Operation
+from assay.formats.nccl_tests import figures, nccl_test
+from assay.formats.reader import Params, Reader
+from assay.records import Measurement, Reading, Shape, Task
 from assay.workloads.exchange import NCCL_MODES, Mode
 from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
+
+_LOG = "rank-0.log"
+
+
+def read_table(logs: Mapping[str, Path], operation: Operation, mode: str) -> Reading:
+    """What rank 0 printed. mode: what NCCL was configured to use."""
+    if _LOG not in logs:
+        return Reading(problems=(f"{_LOG} does not exist: the program printed nothing",))
+    try:
+        test = nccl_test(logs[_LOG])
+    except InputError as error:
+        return Reading(problems=(str(error),))
+    used = exchange.used_between_ranks(logs)
+    measured = () if test.problem else tuple(figures(test))
+    return Reading(
+        measurements=tuple(Measurement(f.metric, f.value, f.unit, f.labels, _LOG, f.line) for f in measured),
+        facts={**test.facts, "operation": operation, **exchange.transport_facts(used, mode)},
+        problems=(test.problem,) if test.problem else (),
+        skipped_lines=test.skipped + used.skipped,
+        cut_lines=test.cut,
+        links=exchange.links(used, {device.rank: device.host for device in test.devices}),
+    )
 
 
 class NcclTestsParams(Params):
@@ -57,7 +82,7 @@ NCCL_TESTS = Workload(
         "nccl-tests",
         NcclTestsParams,
         metrics=lambda params: exchange.metrics(params.operation),
-        read=lambda logs, params: nccl_tests.read(logs, params.operation, params.mode),
+        read=lambda logs, params: read_table(logs, params.operation, params.mode),
         version=5,
     ),
     about="NVIDIA's nccl-tests: bus bandwidth and latency by size, and the transport that NCCL used",

@@ -6,9 +6,9 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.logs import perftest
-from assay.readers.reader import Params
-from assay.readers.site_reports import reported_reader
+from assay.formats import perftest
+from assay.formats.reader import Params
+from assay.formats.site_reports import reported_reader
 from assay.records import Metric, Shape, Task
 from assay.workloads.program import program_task
 from assay.workloads.two_workers import Direction, check_two_workers

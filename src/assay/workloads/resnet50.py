@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.readers.image_flops import resnet_flops
+from assay.formats.sample_flops import resnet_flops
 from assay.workloads.training import TrainingParams, training_workload
 
 

@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.readers.reader import Params
-from assay.readers.storage import storage_reader
+from assay.formats.reader import Params
+from assay.formats.storage import storage_reader
 from assay.records import Shape, Task
 from assay.workloads.program import program_task
 from assay.workloads.workload import Workload

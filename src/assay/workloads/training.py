@@ -10,9 +10,8 @@ from typing import Literal, Self, TypeVar
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from assay.errors import InputError
-from assay.readers import Reader
-from assay.readers.reader import Params
-from assay.readers.training import read_training, training_metrics
+from assay.formats.reader import Params, Reader
+from assay.formats.training import read_training, training_metrics
 from assay.records import FRAMES_FILE, Metric, Reading, Shape, Task
 from assay.workloads.frames import Choose
 from assay.workloads.program import absolute, program_task

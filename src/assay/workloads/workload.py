@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assay.readers import Reader
+from assay.formats.reader import Reader
 from assay.records import Shape, Task
 
 

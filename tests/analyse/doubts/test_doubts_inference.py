@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from assay.analyse.judgement import compare_with_doubts
-from assay.readers.loadgen_log import INFERRED, THROUGHPUT, TOKENS
+from assay.formats.mlperf_inference import INFERRED, THROUGHPUT, TOKENS
 from assay.records import Doubt, Measurement, Metric, Result, Scalar
 from assay.report import markdown
 from assay.report.contents.contents import gather

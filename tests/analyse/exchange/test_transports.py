@@ -12,8 +12,8 @@ from test_nccl_tests import V2_13
 from test_nccl_tests_workload import stand_in
 
 from assay.cli import assay
-from assay.logs.nccl_debug import transports
-from assay.readers import exchange
+from assay.formats import exchange
+from assay.formats.nccl_debug import transports
 from assay.records import Links, Result
 from assay.report.sentences.exchange import MOST_ROWS, newest_transports, transport_lines, transport_table
 from conftest import long_rows_but

@@ -19,7 +19,7 @@ from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import group
 from assay.analyse.statistics.intervals import one_mean
 from assay.cli import assay
-from assay.readers.mlperf_flops import SAMPLE_FLOPS, sample_flops
+from assay.formats.sample_flops import SAMPLE_FLOPS, sample_flops
 from assay.report.sentences.run_details import describe_usages
 from assay.targets import era_of
 from trained_results import imported

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InputError
-from assay.logs.counts import counted
-from assay.logs.mlperf import training_run, training_runs
-from assay.logs.result_sets import find_sets
-from assay.logs.training_length import FEWEST_SAMPLES, MOST_EPOCHS
+from assay.formats.counts import counted
+from assay.formats.mlperf import training_run, training_runs
+from assay.formats.result_sets import find_sets
+from assay.formats.training_length import FEWEST_SAMPLES, MOST_EPOCHS
 from assay.records import TrainingRun
 
 START_MS = 1_700_000_000_000

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from assay.analyse.mlperf.inference_rules import unmet_settings
 from assay.cli import assay
 from assay.errors import InputError
-from assay.logs.loadgen import inference_run, logs_of
+from assay.formats.loadgen import inference_run, logs_of
 from assay.records import Reading, Shape
 from assay.store import find
 from assay.workloads import WORKLOADS

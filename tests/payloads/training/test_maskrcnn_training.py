@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 import made_coco
-from assay.readers.image_flops import OBJECTS
+from assay.formats.sample_flops import OBJECTS
 from assay.workloads.maskrcnn import MASKRCNN, MaskRcnnParams
 from payload_processes import Forks, end, free_port, torchrun
 from training_contract import TrainingContract

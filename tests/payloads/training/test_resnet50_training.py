@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from assay.logs.mlperf import training_run
+from assay.formats.mlperf import training_run
 from assay.workloads import WORKLOADS
 from conftest import long_but
 from training_contract import TrainingContract, findings, run_by_command

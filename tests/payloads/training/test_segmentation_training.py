@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 import made_a2d2
 from assay.cli import assay
-from assay.logs.mllog import EventReader
+from assay.formats.mllog import EventReader
 from assay.workloads.segmentation import FLOPS_A_PIXEL, SEGMENTATION, SegmentationParams
 from conftest import ROOT, long_rows_but
 from training_contract import TrainingContract

@@ -31,8 +31,7 @@ from assay.analyse.doubts.case_kinds import CaseDoubtKind
 from assay.analyse.mlperf import score_doubts as of_scores
 from assay.analyse.points.case import Case
 from assay.analyse.scaling import doubts as of_scaling
-from assay.logs import cache_clearing
-from assay.logs import doubts as of_logs
+from assay.formats import doubts as of_logs
 from assay.records import SEVERITIES, SUBJECTS, Doubt, DoubtKind, Subject
 from assay.registry import EntryPoint, NamedEntries, registry, report
 
@@ -126,7 +125,7 @@ _OWN: dict[str, DoubtKind] = {
         result_sets.PLACEHOLDER,
         result_sets.SYSTEM_CONTRADICTS,
         result_sets.TARGET_UNKNOWN,
-        cache_clearing.CACHE_NOT_CLEARED,
+        of_logs.CACHE_NOT_CLEARED,
         of_logs.LENGTH_CONTRADICTS,
         of_logs.EVENTS_OUT_OF_ORDER,
         of_logs.THROUGHPUT_CONTRADICTS,

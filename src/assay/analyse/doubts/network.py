@@ -9,7 +9,7 @@ from assay.analyse.exchange.fabrics import port_bytes_per_s
 from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import probed
 from assay.analyse.points.ratio import mean
-from assay.logs.facts import ONLY_HOST
+from assay.formats.figures import ONLY_HOST
 from assay.records import Result, Scalar, Shape
 from assay.units import human, listed, percent, significant
 

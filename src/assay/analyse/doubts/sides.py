@@ -7,8 +7,8 @@ from functools import lru_cache
 from assay.analyse.doubts.case_kinds import MOST_SHOWN, UNSTEADY, CaseDoubtKind, steady_facts
 from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import probed
-from assay.logs.facts import NCCL_BLOCKING, NCCL_SETTINGS, OPERATION_UNKNOWN
-from assay.logs.fio_settings import SETTINGS as FIO_SETTINGS
+from assay.formats.figures import NCCL_BLOCKING, NCCL_SETTINGS, OPERATION_UNKNOWN
+from assay.formats.fio import SETTINGS as FIO_SETTINGS
 from assay.units import listed
 
 SOFTWARE = (

@@ -13,7 +13,7 @@ from statistics import median_low
 from assay.analyse.points.groups import Group, Key
 from assay.analyse.points.ratio import one_side
 from assay.errors import InputError
-from assay.logs.run_timeline import RunTimeline, run_timeline
+from assay.formats.run_timeline import RunTimeline, run_timeline
 from assay.records import Estimate, Point, Result
 from assay.telemetry.profile import TelemetryProfile, profile
 from assay.telemetry.stalls import Stall, explained, slow_windows
