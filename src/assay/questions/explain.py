@@ -30,9 +30,9 @@ class Explain(Question):
 
     code: str | None = argument(default=None)
 
-    def answer(self) -> Explanation:
+    def answer(self) -> DoubtExplanation:
         """One doubt, or all."""
-        return Explanation(self.kinds(), self.code)
+        return DoubtExplanation(self.kinds(), self.code)
 
     def kinds(self) -> Mapping[str, DoubtKind]:
         """Code → the kind of doubt. Raises InputError with the nearest code if there is none of this name."""
@@ -51,7 +51,7 @@ explain = function(Explain, Explain.kinds)
 
 
 @dataclass(frozen=True)
-class Explanation(Answer):
+class DoubtExplanation(Answer):
     """Kinds of doubts: one that was named, or all by subject."""
 
     kinds: Mapping[str, DoubtKind]
