@@ -11,7 +11,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from assay.analyse.mlperf.score import Score, ScoredSet
+from assay.analyse.mlperf.score import ScoredSet, SetScore
 from assay.cli import assay
 from assay.records import Comparison, Estimate, Scaling, ScalingPoint
 from conftest import ROOT
@@ -55,7 +55,7 @@ def test_an_example_that_gives_something_else_is_found() -> None:
 
 
 def test_every_field_in_the_table_of_records_is_there() -> None:
-    records = {"compare": (Comparison,), "scale": (Scaling, ScalingPoint), "score": (ScoredSet, Score)}
+    records = {"compare": (Comparison,), "scale": (Scaling, ScalingPoint), "score": (ScoredSet, SetScore)}
     for name, kinds in records.items():
         known = {field.name for kind in kinds for field in dataclasses.fields(kind)}
         (row,) = re.findall(rf"^\| `{name}` \|.*?\|(.*)\|$", DOCUMENT, re.MULTILINE)

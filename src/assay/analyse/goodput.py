@@ -341,7 +341,7 @@ PARTS: Final = ("productive", "checkpoint", "restart", "lost", "stall")
 
 
 @dataclass(frozen=True)
-class Goodput:
+class GoodputShare:
     """Useful time over wall time of jobs, weighted by their nodes.
 
     parts_s     seconds by part; `unknown`: what no source accounts for
@@ -354,7 +354,7 @@ class Goodput:
     high: float
 
 
-def goodput(attempts: Sequence[JobAttempt]) -> Goodput | None:
+def goodput(attempts: Sequence[JobAttempt]) -> GoodputShare | None:
     """The goodput of these attempts; None if none ran for any time.
 
     Raises ValueError if the parts of an attempt are longer than the attempt.
@@ -375,7 +375,7 @@ def goodput(attempts: Sequence[JobAttempt]) -> Goodput | None:
             )
     unknown = max(0.0, wall_s - math.fsum(parts.values()))
     parts["unknown"] = unknown
-    return Goodput(wall_s, parts, parts["productive"] / wall_s, (parts["productive"] + unknown) / wall_s)
+    return GoodputShare(wall_s, parts, parts["productive"] / wall_s, (parts["productive"] + unknown) / wall_s)
 
 
 @dataclass(frozen=True)

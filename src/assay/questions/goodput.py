@@ -16,8 +16,7 @@ from assay.view.blocks import Lead, Paragraph
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from assay.analyse.goodput import CheckpointInterval, FailureRate, JobAttempt, NodeFailures
-    from assay.analyse.goodput import Goodput as GoodputShare
+    from assay.analyse.goodput import CheckpointInterval, FailureRate, GoodputShare, JobAttempt, NodeFailures
     from assay.view.blocks import Block
 
 MOST_NODES = 10  # shown

@@ -9,7 +9,7 @@ from assay.analyse.doubts.inference import doubts_of_inference
 from assay.analyse.mlperf.inference_rules import check_inference
 from assay.analyse.mlperf.rounds import ScoringRule
 from assay.analyse.mlperf.rules import NOT_VERIFIED, RuleCheck, State
-from assay.analyse.mlperf.score import Score, ScoredSet
+from assay.analyse.mlperf.score import ScoredSet, SetScore
 from assay.analyse.mlperf.score_doubts import SCORE_CONTRADICTS
 from assay.analyse.mlperf.training_sets import set_of_runs
 from assay.records import Doubt, InferenceRun, TrainingRun
@@ -100,7 +100,7 @@ def verdict(scored: ScoredSet) -> str:
     return f"{text}; {spread}{_stated(scored)}"
 
 
-def _official(score: Score) -> str:
+def _official(score: SetScore) -> str:
     """The result of the official rule if broken logs prevent a score; "" if the rule gives none."""
     if score.official is None:
         return ""

@@ -25,7 +25,7 @@ _BROKEN: Final = ("unfinished", "invalid")
 
 
 @dataclass(frozen=True)
-class Score:
+class SetScore:
     """A set's score, in minutes; None if the rule gives none, in which case a doubt states why.
 
     minutes    the olympic mean
@@ -61,7 +61,7 @@ class ScoredSet:
     system: str | None
     runs: tuple[TrainingRun, ...]
     scaling_factor: float | None
-    score: Score
+    score: SetScore
     doubts: tuple[Doubt, ...]
     rules: RoundRules | None = None
     checks: tuple[RuleCheck, ...] = ()
@@ -70,7 +70,7 @@ class ScoredSet:
 
 def score(
     runs: Sequence[TrainingRun], *, benchmark: str | None, round_: str | None, scaling_factor: float | None
-) -> Score:
+) -> SetScore:
     """The score of a set's runs, in the order in which they ran.
 
     scaling_factor  from the set's scaling.json, 1 without one; None if unknown
@@ -88,7 +88,7 @@ def score(
     elif rule is not None and len(runs) == rule.runs and failed + broken <= min(rule.failures, rule.dropped):
         official = olympic_mean(converged, failed + broken, rule.dropped)
     scaled = None if minutes is None or scaling_factor is None else minutes * scaling_factor
-    return Score(
+    return SetScore(
         minutes=minutes,
         official=official,
         scaled=scaled,
