@@ -38,7 +38,7 @@ class SessionValue:
 
 
 @dataclass(frozen=True)
-class History:
+class MetricHistory:
     """A metric of one system at one point over sessions, oldest first; undated ones in import order.
 
     steps    changes of its level, at once or gradual
@@ -65,7 +65,7 @@ class History:
         return tuple(entry.session for entry in self.entries if not entry.dated)
 
 
-def histories(results: Iterable[Result], metric: str, *, metrics: Metrics) -> tuple[History, ...]:
+def histories(results: Iterable[Result], metric: str, *, metrics: Metrics) -> tuple[MetricHistory, ...]:
     """One history for each suite, system and point that has the metric."""
     by_system: dict[tuple[str, str], list[Result]] = {}
     for result in results:
@@ -78,7 +78,7 @@ def histories(results: Iterable[Result], metric: str, *, metrics: Metrics) -> tu
     )
 
 
-def _history(suite: str, system: str, measured: Group) -> History:
+def _history(suite: str, system: str, measured: Group) -> MetricHistory:
     entries = _entries(measured)
     dropped = max(len(entries) - MOST_SESSIONS, 0)
     entries = entries[dropped:]
@@ -87,7 +87,7 @@ def _history(suite: str, system: str, measured: Group) -> History:
     else:
         level_split = Split((), (), None, f"{measured.point.metric} is not above 0 in every session")
     edges = [0, *(step.before for step in level_split.steps), len(entries)]
-    return History(
+    return MetricHistory(
         suite=suite,
         system=system,
         point=measured.point,

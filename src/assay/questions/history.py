@@ -27,8 +27,7 @@ from assay.units import moment
 from assay.view.blocks import Heading, Lead, Paragraph, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
-    from assay.analyse.history import History as MetricHistory
-    from assay.analyse.history import SessionValue
+    from assay.analyse.history import MetricHistory, SessionValue
     from assay.analyse.statistics.level_shifts import LevelShift
     from assay.records import Result, Run
     from assay.report.charts.chart import Chart

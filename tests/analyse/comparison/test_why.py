@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from assay.analyse.comparison.why import Explanation, why
+from assay.analyse.comparison.why import Reasons, why
 from assay.analyse.times import Times, mean_times, times
 from assay.records import Measurement, Metric, NodeCounts, Point, Provenance, Result, Scalar
 from assay.report import markdown
@@ -39,7 +39,7 @@ def made(
     )
 
 
-def asked(a: Sequence[Result], b: Sequence[Result], shape: str = "2x1") -> Explanation:
+def asked(a: Sequence[Result], b: Sequence[Result], shape: str = "2x1") -> Reasons:
     point = Point("train", shape, "throughput", "images/s", "higher", {})
     return why(a, b, point, names=NAMES, margin=0.02)
 
@@ -107,8 +107,8 @@ def test_other_processes_are_a_reason_only_where_they_took_more_than_on_the_othe
 
 def test_what_nobody_counted_is_neither_a_reason_nor_ruled_out() -> None:
     unknown = made(system="pods", nodes=[])
-    assert asked([METAL], [unknown]) == Explanation((), ("stops by a CPU quota",))  # of that the probe tells
-    assert asked([METAL], [replace(unknown, provenance=None)]) == Explanation((), ())
+    assert asked([METAL], [unknown]) == Reasons((), ("stops by a CPU quota",))  # of that the probe tells
+    assert asked([METAL], [replace(unknown, provenance=None)]) == Reasons((), ())
 
 
 def test_fewer_cpus_are_a_reason() -> None:

@@ -27,7 +27,7 @@ _TROUBLES: Final[tuple[tuple[str, str, Callable[[NodeCounts], float | None]], ..
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Reasons:
     """Reasons as text, without a period; and what was counted on both sides and explains nothing."""
 
     reasons: tuple[str, ...]
@@ -36,7 +36,7 @@ class Explanation:
 
 def why(
     a: Sequence[Result], b: Sequence[Result], point: Point, *, names: tuple[str, str], margin: float
-) -> Explanation:
+) -> Reasons:
     """Why `b` can be slower than `a` at a point.
 
     a, b    all runs of each side, of every benchmark: an exchange measured on its own explains other
@@ -57,7 +57,7 @@ def why(
             )
         else:
             ruled_out.append(name)
-    return Explanation(tuple(reasons), tuple(ruled_out))
+    return Reasons(tuple(reasons), tuple(ruled_out))
 
 
 @dataclass(frozen=True)

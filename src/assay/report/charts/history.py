@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from assay.analyse.history import History, SessionValue
+from assay.analyse.history import MetricHistory, SessionValue
 from assay.report import figures
 from assay.report.charts.chart import INK, Chart, axis_title, listed, plain, tooltip
 from assay.report.sentences import history as words
@@ -16,7 +16,7 @@ _MOST_TICKS = 9
 _COLORS = {"better": "var(--faster)", "worse": "var(--slower)", "level": INK}
 
 
-def history(history: History) -> Chart:
+def history(history: MetricHistory) -> Chart:
     """Sessions at equal distances, because steps are searched for by order, not by time."""
     import altair as alt
 
@@ -57,14 +57,14 @@ def history(history: History) -> Chart:
     return Chart("history", _caption(history), _describe_sessions(history), spec, wide=True)
 
 
-def _caption(history: History) -> str:
+def _caption(history: MetricHistory) -> str:
     caption = f"{words.place(history)}, {history.system}: {words.describe_sessions(history)}"
     if not history.steps:
         return caption
     return f"{caption}. Vertical bands: where a step may be (95 %); horizontal: the new level"
 
 
-def _describe_sessions(history: History) -> str:
+def _describe_sessions(history: MetricHistory) -> str:
     unit, texts = figures.column([e.value for e in history.entries], history.point.unit)
     return listed(
         (
@@ -85,7 +85,7 @@ def _session(index: int, entry: SessionValue, per_unit: float) -> dict[str, Any]
     }
 
 
-def _levels(history: History, per_unit: float) -> list[dict[str, Any]]:
+def _levels(history: MetricHistory, per_unit: float) -> list[dict[str, Any]]:
     """Each stretch between changes as a line, extended by half a session at each end; a drift as a slope."""
     edges = [0, *(step.before for step in history.steps), len(history.entries)]
     rows = []
@@ -102,7 +102,7 @@ def _levels(history: History, per_unit: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _steps(history: History, per_unit: float) -> list[dict[str, Any]]:
+def _steps(history: MetricHistory, per_unit: float) -> list[dict[str, Any]]:
     """Each step: its possible positions, and the interval of the level after it."""
     ends = [*(step.before for step in history.steps[1:]), len(history.entries)]
     rows = []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from assay.analyse.history import History, SessionValue
+from assay.analyse.history import MetricHistory, SessionValue
 from assay.analyse.statistics.level_shifts import BETWEEN_FALSE_CHANGES, LevelShift, false_change_rate
 from assay.errors import InputError
 from assay.report import figures
@@ -38,14 +38,14 @@ class AnnotatedHistory:
     unjudged  session of a sweep that can't be judged → why
     """
 
-    history: History
+    history: MetricHistory
     changes: tuple[tuple[FactChange, ...], ...]
     slow_in: Mapping[str, str] = field(default_factory=dict)
     unjudged: Mapping[str, str] = field(default_factory=dict)
 
 
 def annotate(
-    history: History,
+    history: MetricHistory,
     changed: Callable[[SessionValue, SessionValue], Sequence[FactChange]],
     sweeps: Mapping[str, str | InputError],
 ) -> AnnotatedHistory:
@@ -69,18 +69,18 @@ def swept(annotated: AnnotatedHistory) -> list[str]:
     ]
 
 
-def around(history: History, step: LevelShift) -> tuple[SessionValue, SessionValue]:
+def around(history: MetricHistory, step: LevelShift) -> tuple[SessionValue, SessionValue]:
     """The last session that is certainly at the old level and the first that is certainly at the new one."""
     return history.entries[step.earliest - 1], history.entries[step.latest]
 
 
-def place(history: History) -> str:
+def place(history: MetricHistory) -> str:
     """`resnet50 throughput on 2 workers`."""
     point = history.point
     return f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
 
 
-def describe_sessions(history: History) -> str:
+def describe_sessions(history: MetricHistory) -> str:
     """`8 sessions, 1 step`, `1 step and 1 drift`; if the level never changed, the reason."""
     kinds = Counter(map(kind, history.steps))
     steps = " and ".join(_counted(count, name) for name, count in kinds.items()) or history.reason
@@ -89,7 +89,7 @@ def describe_sessions(history: History) -> str:
     return f"{summary}, in an unknown order" if history.undated else summary
 
 
-def order_unknown(history: History) -> str:
+def order_unknown(history: MetricHistory) -> str:
     """How many sessions have an unknown order, and what to do; "" if all sessions are dated."""
     if not history.undated:
         return ""
@@ -147,7 +147,7 @@ def way(step: LevelShift) -> str:
     return _WAYS[step.better]
 
 
-def locate_step(history: History, step: LevelShift) -> str:
+def locate_step(history: MetricHistory, step: LevelShift) -> str:
     """`at session NAME`, with the time if the name lacks the day: the likeliest first at the new level.
 
     Of a drift, `from session NAME to session NAME`.
@@ -159,7 +159,7 @@ def locate_step(history: History, step: LevelShift) -> str:
     return f"{began} session {entry.session}" + f" of {time} UTC" * (entry.dated and not says_day)
 
 
-def began(history: History, step: LevelShift) -> str:
+def began(history: MetricHistory, step: LevelShift) -> str:
     """Which sessions the new level may have begun with; "" if that is certain, or `at` says it."""
     if step.earliest == step.latest or step.kind == "drift":
         return ""
@@ -169,14 +169,14 @@ def began(history: History, step: LevelShift) -> str:
     return sentence + unclear * (step.kind == "step-or-drift")
 
 
-def spread(history: History) -> str:
+def spread(history: MetricHistory) -> str:
     """How much sessions scatter about their level; "" if unknown."""
     if history.spread is None:
         return ""
     return f"{figures.percent(history.spread)} between sessions when there is no step"
 
 
-def dropped(history: History) -> str:
+def dropped(history: MetricHistory) -> str:
     """How many older sessions were left out; "" if none."""
     return f"{_counted(history.dropped, 'older session')} not included" if history.dropped else ""
 
