@@ -55,6 +55,7 @@ _QUESTIONS: Final = {
         *("index", "schema"),
     )
 } | {name: f"assay.{name}.questions:COMMANDS" for name in ("cluster", "data", "monitor")}
+_QUESTIONS["stack"] = "assay.stacks:COMMANDS"
 _EXPECTED: Final = (
     *(AssayError, ReaderGoneError, OSError, MemoryError, SystemExit),
     *(click.ClickException, click.Abort, click.exceptions.Exit),

@@ -39,7 +39,7 @@ def command_of(question: type[Question]) -> click.Command:
                 except ValueError as error:
                     raise click.UsageError(str(error)) from None
                 answer = held.enter_context(question_.answering())
-            _show(question_.write(answer), as_json=as_json, every=shows_all)
+            _show(question_, answer, as_json=as_json, every=shows_all)
         sys.exit(answer.exit_code)
 
     required = [p for p in parameters if isinstance(p, click.Option) and p.required]
@@ -57,19 +57,22 @@ def command_of(question: type[Question]) -> click.Command:
     return command
 
 
-def _show(answer: Answer | bytes, *, as_json: bool, every: bool) -> None:
-    if isinstance(answer, bytes):
-        write_bytes(answer)
-        return
+def _show(question: Question, answer: Answer, *, as_json: bool, every: bool) -> None:
+    written = question.write(answer)
+    shown = answer if isinstance(written, bytes) else written
     if as_json:
-        echo_json(answer.document())
-    else:
+        echo_json(shown.document())
+    elif shown is written or question.explains_file:
         from assay.cli.console import Console
         from assay.view import terminal
 
-        terminal.show(Console(highlight=False), answer.view(), every=every)
-    for line in answer.notes:
-        click.echo(line, err=True)
+        console = Console(highlight=False, stderr=shown is not written)
+        terminal.show(console, shown.view(), every=every)
+    if not isinstance(written, bytes):
+        for line in written.notes:
+            click.echo(line, err=True)
+    elif not as_json:
+        write_bytes(written)
 
 
 @contextmanager
@@ -113,7 +116,7 @@ def _parameter(field: Field, hint: Any) -> click.Parameter:
     shows_default = has_default and field.default != "" and "[default" not in about["help"]
     return click.Option(
         spelled,
-        type=str if reads else _type(field, kinds),
+        type=click.UNPROCESSED if reads else _type(field, kinds),
         multiple=is_many,
         envvar=variable or None,
         show_default=f"${variable} or ./{field.default}" if variable else shows_default,

@@ -149,12 +149,14 @@ class Question:
 
     all_help  help of `--all`, which shows what the answer's blocks fold; "" if it folds nothing
     has_json  whether its command has `--json`
+    explains_file  whether the command shows the answer, on standard error, next to a file's content
 
     A question of options that don't fit together is a ValueError, raised by its `__post_init__`.
     """
 
     all_help: ClassVar[str] = ""
     has_json: ClassVar[bool] = True
+    explains_file: ClassVar[bool] = False
 
     def answer(self) -> Answer:
         """The answer. Raises InputError if there is none, with the reason."""

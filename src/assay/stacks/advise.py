@@ -4,26 +4,50 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from assay.errors import InputError
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.questions.browsing import has_runs
+from assay.questions.compare import Margin
 from assay.questions.evidence import runs_directory
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reads,
+    argument,
+    function_of_many,
+    option,
+    progress_line,
+    question,
+)
 from assay.records import DEFAULT_MARGIN, to_plain
-from assay.stacks.known import known
-from assay.units import margin_of
+from assay.stacks.advice import Goal
+from assay.stacks.diff import TO_MEASURE
+from assay.stacks.known import (
+    Progress,
+    day,
+    doubt_lines,
+    failure_lines,
+    known,
+    reading,
+    session_names,
+    some_of,
+)
+from assay.units import counted, human, margin_of, seconds
+from assay.view.blocks import Block, Paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from os import PathLike
 
     from packaging.requirements import Requirement
 
     from assay.records import Scalar
-    from assay.stacks.advice import Candidate, Evidence, Goal
+    from assay.stacks.advice import Candidate, Evidence
     from assay.stacks.advisories import Advisory, AdvisorySource
     from assay.stacks.indicators import IndicatorPrediction, MetricSeries
     from assay.stacks.knowledge import Knowledge
@@ -33,10 +57,19 @@ if TYPE_CHECKING:
 DEFAULT_MAX_AGE_S: Final = 365 * 86400.0
 INDEX: Final = "index"
 """Instead of a database of advisories: what the package index says."""
+_FILES: Final = ("pylock.toml", "requirements.txt")
+_MOST_SHOWN: Final = 8
 _PYPI: Final = "https://pypi.org/simple"
 _MOST_EXCLUDED: Final = 50  # vulnerable versions that are excluded before giving up
 _THREADS: Final = "OMP_NUM_THREADS"
 _MOST_RESOLVED: Final = 6  # candidates of which the size and age are shown
+
+
+def _duration(text: str) -> float:
+    time_s = seconds(text)
+    if not time_s > 0:
+        raise ValueError(f"{text}: expected a time above 0, such as 10s")
+    return time_s
 
 
 @dataclass(frozen=True)
@@ -71,7 +104,7 @@ class PackageChoice:
 
 
 @dataclass(frozen=True)
-class StackAdvice:
+class StackAdvice(Answer):
     """The result of `advise_stack`.
 
     chosen        what observations decided; None if they decide nothing, and the resolver's choice stands
@@ -109,6 +142,17 @@ class StackAdvice:
             return False
         return self.goal == "stable" or self.evidence.compared
 
+    @property
+    def exit_code(self) -> int:
+        """1 if the versions are known to fail or to be vulnerable; 3 if no figure decides; else 0."""
+        if self.known_failures or self.vulnerable:
+            return EXIT_WORSE
+        return EXIT_UNDECIDED if self.goal in ("performance", "stable") and not self.decided else EXIT_OK
+
+    def view(self) -> Iterator[Block]:
+        """What to install, why, and what is known to be unsafe."""
+        yield from map(Paragraph, _describe_advice(self))
+
     def document(self) -> dict[str, Any]:
         """The advice with its reasons and both files."""
         from assay.stacks.indicators import prediction_document
@@ -144,80 +188,6 @@ class StackAdvice:
             "pylock": self.lock.pylock,
             "requirements": self.requirements,
         }
-
-
-def advise_stack(
-    spec: str | Sequence[str],
-    *,
-    goal: Goal = "performance",
-    workload: str | None = None,
-    hardware: str | None = None,
-    python: str | None = None,
-    platform: str | None = None,
-    advisories: str | PathLike[str] | None = None,
-    max_age_s: float = DEFAULT_MAX_AGE_S,
-    margin: str | float | None = None,
-    runs: str | PathLike[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> StackAdvice:
-    """Which versions to install, like `assay stack advise SPEC`.
-
-    spec        files (requirements.txt, pyproject.toml) or requirements, like `torch>=2.8`
-    goal        performance, stable, latest, testing or security
-    workload    whose figures decide; None: the one with the most observations
-    hardware    the beginning of a hardware class's digest; None: this machine's
-    python      of the target, like 3.12; None: this one
-    platform    of the target, as uv names it; None: this one
-    advisories  a database in the OSV format: zip, folder or file; or `index`: what the package index says
-    max_age_s   older observations don't decide
-
-    Raises InputError, with uv's reason first, if the requirements can't be resolved; HostError if uv is
-    missing or the package index can't be reached.
-    """
-    from assay.stacks.uv import Target, requirements_of, resolve, with_hashes
-
-    specification = [spec] if isinstance(spec, str) else list(spec)
-    requirements = requirements_of(specification)
-    database = _database(advisories)
-    _check(goal, workload, database)
-    target = Target(python, platform, prereleases=goal == "testing")
-    latest = resolve(specification, target)
-    knowledge = _known(runs_directory(runs), progress)
-    machine = _hardware(knowledge, hardware)
-    question = _Question(
-        knowledge.observations,
-        requirements,
-        machine,
-        python or _python_here(),
-        time.time() - max_age_s,
-        latest.versions,
-        DEFAULT_MARGIN if margin is None else margin_of(margin),
-    )
-    evidence, indicators, indicator = question.answer(workload, goal)
-    chosen = _pick(evidence, goal)
-    lock, whole = latest, False
-    excluded: tuple[str, ...] = ()
-    if chosen is not None:
-        lock, whole = _lock_of(specification, target, chosen, requirements)
-    elif goal == "security" and database is not None:
-        lock, excluded = _without_vulnerable(specification, target, latest, database)
-    return StackAdvice(
-        goal=goal,
-        hardware=machine,
-        evidence=evidence,
-        chosen=chosen,
-        indicators=indicators,
-        indicator=indicator,
-        whole=whole,
-        settings=_variables(chosen, machine),
-        packages=_choices(lock, requirements, chosen),
-        candidates=_figures(specification, target, evidence, requirements, database),
-        vulnerable=None if database is None else tuple(database.affecting(lock.versions)),
-        excluded=excluded,
-        known_failures=_failures(knowledge, lock, requirements, machine),
-        lock=lock,
-        requirements=with_hashes(lock, target),
-    )
 
 
 def _check(goal: str, workload: str | None, database: AdvisorySource | None) -> None:
@@ -483,3 +453,310 @@ def _candidate_as_data(figures: CandidateFigures) -> dict[str, Any]:
         "advisories": figures.advisories,
         "on_front": figures.on_front,
     }
+
+
+@question
+class AdviseStack(Question):
+    """Lock the versions to install for a goal, with the reasons.
+
+    SPEC is a requirements.txt, a pyproject.toml, or requirements such as 'torch>=2.8'. uv resolves them.
+    Observed stacks that meet them on this hardware are compared, and only a verdict decides:
+
+    \b
+    performance  the fastest of those that are faster than the reference, else the reference: the
+                 newest versions if they were measured, else the stack that was measured most
+    stable       of those that worked in 2 sessions or more and are not slower, the one observed most
+    latest       the newest versions; known failures are shown
+    testing      the newest versions, pre-releases included
+    security     the newest versions without a known vulnerability; needs --advisories
+
+    \b
+    Examples:
+      assay stack advise 'torch>=2.8' numpy -o locked
+      assay stack advise pyproject.toml --goal security --advisories all.zip -o locked
+      assay stack advise pyproject.toml --python 3.12 -o locked --containerfile
+
+    \b
+    Exit codes: 0 advised, also if the newest versions were not measured, which the answer says and
+    newest_measured in --json; 1 advised, although it has a known failure or vulnerability; 3 no figure of
+    the workload decides: the versions are what an indicator predicts, or uv's choice; 4 no solution;
+    5 no uv, or the index can't be reached.
+    """
+
+    explains_file = True
+
+    spec: tuple[str, ...] = argument(metavar="SPEC...", parameters=("spec", "others"))
+    goal: Goal = option("What to choose for. [default: performance]", default="performance")
+    workload: str | None = option(
+        "Whose figures decide. [default: the one observed most]", default=None, metavar="NAME"
+    )
+    hardware: str | None = option(
+        "Class of hardware, as `list --json` has it. [default: this machine's]",
+        default=None,
+        metavar="DIGEST",
+    )
+    python: str | None = option(
+        "Python of the target, such as 3.12. [default: this one]", default=None, metavar="VERSION"
+    )
+    platform: str | None = option(
+        "Platform of the target, as uv names it: x86_64-manylinux_2_28.", default=None, metavar="NAME"
+    )
+    advisories: str | PathLike[str] | None = option(
+        "Known vulnerabilities in the OSV format: all.zip, a folder, or a file. `index` asks uv's index.",
+        default=None,
+        metavar="PATH|index",
+        local=True,
+    )
+    max_age_s: Annotated[float, Reads(_duration, "TIME")] = option(
+        "Older observations are counted but don't decide. [default: 365d]",
+        default=DEFAULT_MAX_AGE_S,
+        names=("--max-age",),
+    )
+    margin: Margin | None = option("Difference that counts as equal, such as 2%. [default: 2%]", default=None)
+    runs: str | PathLike[str] | None = option(RUNS, default=None, local=True)
+    progress: Progress | None = progress_line(reading, default=None)
+    output: str | None = option(
+        "Directory for pylock.toml and requirements.txt. [default: requirements.txt on standard output]",
+        default=None,
+        metavar="DIRECTORY",
+        names=("-o", "--output"),
+        output=True,
+    )
+    containerfile: bool = option(
+        "Also write a Containerfile with exactly this lock; `assay stack build` builds it.",
+        default=False,
+        output=True,
+    )
+    base: str | None = option(
+        "Base of the Containerfile. [default: the first one with this Python]",
+        default=None,
+        metavar="NAME",
+        output=True,
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together."""
+        if (self.containerfile and self.output is None) or (self.base and not self.containerfile):
+            raise ValueError("--containerfile needs -o DIRECTORY, and --base needs --containerfile")
+
+    def answer(self) -> StackAdvice:
+        """Which versions to install.
+
+        Raises InputError, with uv's reason first, if the requirements can't be resolved; HostError if uv is
+        missing or the package index can't be reached.
+        """
+        from assay.stacks.uv import Target, requirements_of, resolve, with_hashes
+
+        specification, goal = self.spec, self.goal
+        requirements = requirements_of(specification)
+        database = _database(self.advisories)
+        _check(goal, self.workload, database)
+        target = Target(self.python, self.platform, prereleases=goal == "testing")
+        latest = resolve(specification, target)
+        knowledge = _known(runs_directory(self.runs), self.progress)
+        machine = _hardware(knowledge, self.hardware)
+        question = _Question(
+            knowledge.observations,
+            requirements,
+            machine,
+            self.python or _python_here(),
+            time.time() - self.max_age_s,
+            latest.versions,
+            DEFAULT_MARGIN if self.margin is None else margin_of(self.margin),
+        )
+        evidence, indicators, indicator = question.answer(self.workload, goal)
+        chosen = _pick(evidence, goal)
+        lock, whole = latest, False
+        excluded: tuple[str, ...] = ()
+        if chosen is not None:
+            lock, whole = _lock_of(specification, target, chosen, requirements)
+        elif goal == "security" and database is not None:
+            lock, excluded = _without_vulnerable(specification, target, latest, database)
+        return StackAdvice(
+            goal=goal,
+            hardware=machine,
+            evidence=evidence,
+            chosen=chosen,
+            indicators=indicators,
+            indicator=indicator,
+            whole=whole,
+            settings=_variables(chosen, machine),
+            packages=_choices(lock, requirements, chosen),
+            candidates=_figures(specification, target, evidence, requirements, database),
+            vulnerable=None if database is None else tuple(database.affecting(lock.versions)),
+            excluded=excluded,
+            known_failures=_failures(knowledge, lock, requirements, machine),
+            lock=lock,
+            requirements=with_hashes(lock, target),
+        )
+
+    def write(self, answer: StackAdvice) -> StackAdvice | bytes:
+        """The lock as files; without a directory, its requirements.txt is what the command prints."""
+        if self.output is None:
+            return answer.requirements.encode()
+        from assay.durable import deliver, make_directory
+
+        directory = Path(self.output)
+        files = dict(zip(_FILES, (answer.lock.pylock, answer.requirements), strict=True))
+        if self.containerfile:
+            from assay.stacks.containerfile import advised_containerfile
+
+            lock = str(directory / _FILES[0])
+            files = {"Containerfile": advised_containerfile(answer, lock, base=self.base).text, **files}
+        make_directory(directory)
+        for name, text in files.items():
+            deliver(directory / name, text.encode(), option="-o")
+        return answer
+
+
+advise_stack = function_of_many(AdviseStack, AdviseStack.answer)
+
+
+def _describe_advice(advice: StackAdvice) -> Iterator[str]:
+    yield _headline(advice)
+    for choice in advice.packages:
+        why = "as measured" if choice.measured else "uv's choice, by no measurement"
+        withdrawn = (
+            f"; ! withdrawn by its author (yanked): {choice.yanked}" if choice.yanked is not None else ""
+        )
+        yield f"  {choice.name} {choice.version}: {why}{withdrawn}"
+    yield from (f"  set {name}={value}, as it was measured" for name, value in advice.settings.items())
+    if advice.chosen is not None and not advice.whole:
+        yield "  ! only the required packages are as measured: not every other one can be installed so"
+    yield ""
+    yield from _reasons(advice)
+    yield from _safety(advice)
+
+
+def _headline(advice: StackAdvice) -> str:
+    versions = ", ".join(f"{package.name} {package.version}" for package in advice.packages)
+    if advice.indicator is not None:
+        return (
+            f"Predicted by an indicator, not measured: for {advice.goal} on {advice.hardware}, "
+            f"install {versions}."
+        )
+    if advice.chosen is not None and not advice.decided:
+        return (
+            f"Measured, but not shown to be faster or slower than any other on {advice.hardware}: {versions}."
+        )
+    if advice.chosen is not None:
+        return f"For {advice.goal} on {advice.hardware}, install {versions}."
+    match advice.goal:
+        case "performance" | "stable":
+            what = "No measurement decides" if advice.evidence.candidates else "Nothing measured"
+            return f"{what} on {advice.hardware}: uv's newest versions, not advice for {advice.goal}."
+        case "security":
+            return f"The newest versions without a known vulnerability: {versions}."
+        case _:
+            return f"The newest versions: {versions}."
+
+
+def _reasons(advice: StackAdvice) -> Iterator[str]:
+    evidence = advice.evidence
+    if evidence.candidates:
+        title = "" if evidence.series is None else evidence.series.title
+        yield f"Measured with {title}; * no other is better in everything:"
+        for candidate in advice.candidates[:_MOST_SHOWN]:
+            yield from _candidate_lines(candidate, chosen=advice.chosen)
+        more = len(advice.candidates) - _MOST_SHOWN
+        if more > 0:
+            yield f"  and {more} more: --json has all"
+        if not evidence.latest and advice.goal == "performance":
+            yield "The newest versions were not measured here: whether they are faster is unknown."
+    else:
+        yield "No observation of such a stack on this hardware."
+    if evidence.foreign or evidence.stale or evidence.busy:
+        left = (
+            (evidence.foreign, "on other hardware"),
+            (evidence.stale, "older than --max-age"),
+            (evidence.busy, "while others used the CPUs"),
+        )
+        counts = " and ".join(f"{counted(n, 'observation')} {why}" for n, why in left if n)
+        yield f"Not used: {counts}."
+    for failure in evidence.broken[:_MOST_SHOWN]:
+        yield "Known to fail, although the requirements allow it:"
+        yield from _indented(failure)
+    yield from _indicator_lines(advice)
+    if not advice.decided:
+        yield TO_MEASURE
+
+
+def _indicator_lines(advice: StackAdvice) -> Iterator[str]:
+    """Which indicator was used, and why the others weren't."""
+    from assay.stacks.indicators import correlation, prediction_lines
+
+    if advice.indicator is not None:
+        prediction = advice.indicator
+        yield f"{prediction.indicator.title} predicts {prediction.workload.title}: {correlation(prediction)}."
+    elif advice.indicators and not advice.decided:
+        yield f"Indicators of {advice.indicators[0].workload.title}:"
+        yield from (f"  {line}" for line in prediction_lines(advice.indicators[:_MOST_SHOWN]))
+
+
+def _candidate_lines(candidate_figures: CandidateFigures, chosen: Candidate | None) -> Iterator[str]:
+    from assay.report import figures
+    from assay.report.sentences.sentences import evidence, needed, questions
+
+    candidate = candidate_figures.candidate
+    mark = "→" if chosen is not None and candidate.stack.digest == chosen.stack.digest else " "
+    estimate = candidate.level.estimate
+    unit, (value,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])
+    size = (
+        "size unknown"
+        if candidate_figures.size_bytes is None
+        else human(float(candidate_figures.size_bytes), "B")
+    )
+    newest = (
+        "age unknown"
+        if candidate_figures.newest_at is None
+        else f"newest package of {day(candidate_figures.newest_at)}"
+    )
+    parts = [f"{value} {unit}", size, newest, _memory(candidate)]
+    if candidate_figures.advisories is not None:
+        parts.append(counted(candidate_figures.advisories, "advisory").replace("advisorys", "advisories"))
+    yield f"{mark}{'*' if candidate_figures.on_front else ' '} {candidate.name}: {'; '.join(parts)}"
+    when = f"last observed {day(candidate.newest)}"
+    sessions = f"{counted(candidate.level.runs, 'run')} in {counted(candidate.level.sessions, 'session')}"
+    if candidate.comparison is None:
+        yield f"     the reference; {sessions}, {when}"
+    else:
+        c = candidate.comparison
+        (question,) = questions([c])
+        verdict = f"{c.verdict} than the reference" if c.verdict in ("faster", "slower") else c.verdict
+        yield f"     {verdict}: {figures.compared(c)}; {evidence(question)}; {when}"
+        if c.verdict == "undecided" and c.ratio.low is not None:
+            yield f"     why: {c.reason}"
+            yield from (f"     {hint}" for hint in [needed([c])] if hint)
+        if candidate.through:
+            yield f"     never measured in one session: compared through {some_of(candidate.through)}"
+        yield from doubt_lines(c.doubts, "       ")
+    yield f"     sessions: {session_names(candidate.observations)}"
+    for failure in candidate.failures[:2]:
+        yield from _indented(failure)
+
+
+def _memory(candidate: Candidate) -> str:
+    if candidate.memory is None:
+        return "memory not measured"
+    return f"largest process {human(candidate.memory.estimate.value, 'B')}"
+
+
+def _safety(advice: StackAdvice) -> Iterator[str]:
+    for failure in advice.known_failures:
+        yield "! These versions are known to fail here:"
+        yield from _indented(failure)
+    if advice.excluded:
+        yield f"Excluded as vulnerable: {', '.join(advice.excluded)}."
+    if advice.vulnerable is None:
+        yield "Vulnerabilities: not checked; --advisories names a database, or index."
+        return
+    for advisory in advice.vulnerable:
+        fixed = f"; fixed in {', '.join(advisory.fixed)}" if advisory.fixed else ""
+        names = ", ".join((advisory.id, *advisory.aliases))
+        yield f"! vulnerable: {advisory.package} {advisory.version}: {names}: {advisory.summary}{fixed}"
+    if not advice.vulnerable:
+        yield "Vulnerabilities: none known."
+
+
+def _indented(failure: Observation) -> Iterator[str]:
+    yield from (f"     {line}" for line in failure_lines(failure))

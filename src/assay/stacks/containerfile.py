@@ -24,6 +24,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from assay.errors import InputError, Problem
+from assay.questions.question import Answer, Question, argument, option, question
 from assay.redact import secrets_in, secrets_in_text
 from assay.stacks.image import (
     BASES,
@@ -39,6 +40,7 @@ from assay.stacks.image import (
     need_base_for,
     payload_packages,
 )
+from assay.view.blocks import Block, Paragraph
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -514,11 +516,39 @@ def _is_key(name: str, value: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ContainerFile:
+class ContainerFile(Answer):
     """A stack and the text that builds it."""
 
     stack: ImageContents
     text: str
+
+    def view(self) -> Iterator[Block]:
+        """The text."""
+        yield Paragraph(self.text)
+
+    def document(self) -> dict[str, Any]:
+        """The choices, what is installed, and the text."""
+        stack, framework = self.stack, self.stack.framework
+        wheels = (*framework.wheels, *map(str, framework.needs)) if framework else ()
+        requirements = stack.lock.requirements if stack.lock else ()
+        locked = (f"{requirement.name}=={requirement.version}" for requirement in requirements)
+        return {
+            "schema": "assay.stack/1",
+            "workload": stack.workload,
+            "base": {
+                "name": stack.system.name,
+                "image": stack.system.image,
+                "digest": stack.system.digest,
+                "python": stack.system.base.python,
+            },
+            "accelerator": stack.accelerator,
+            "framework": framework and {framework.name: framework.version, "index": framework.index},
+            "mpi": stack.mpi,
+            "env": dict(stack.settings),
+            "host": host(stack),
+            "packages": sorted([*map(str, stack.packages), *wheels, *locked]),
+            "containerfile": self.text,
+        }
 
 
 def containerfile(
@@ -589,3 +619,98 @@ def _command(stack: ImageContents) -> str:
     if stack.framework is not None:
         command += ["--framework", f"{stack.framework.name}=={stack.framework.version}"]
     return shlex.join([*command, *(["--mpi"] if stack.mpi else [])])
+
+
+@question
+class PrintContainerfile(Question):
+    """Print the Containerfile of an image for WORKLOAD.
+
+    The image contains what WORKLOAD's programs import. One part of each group is chosen, and incompatible
+    parts are rejected. Versions are pinned; the image runs as any user ID, as on OpenShift. The same choices
+    give the same bytes. For workload `command`, whose program is yours: start your own file FROM this image.
+
+    With --from, the image has what a lock has: WORKLOAD is `command` by default, and needs no more.
+
+    \b
+    Examples:
+      assay stack containerfile resnet50 --accelerator cuda > Containerfile
+      assay stack build Containerfile --tag lab/resnet50
+      assay stack containerfile bert --base ubi9 --accelerator cuda13.0 --framework torch==2.14.1
+      assay stack containerfile command --framework jax --base ubuntu24.04-rocm7.14
+      assay stack containerfile --from locked/pylock.toml --env OMP_NUM_THREADS=8
+      assay stack containerfile matmul --base debian12=registry.lab/debian:12@sha256:… --mpi
+
+    \b
+    Exit codes: 0 printed; 4 a part is unknown, or the parts are incompatible.
+    """
+
+    workload: str | None = argument(default=None)
+    lock: Path | None = option(
+        "Install exactly what this pylock.toml has, its hashes checked, instead of what Assay knows to fit.",
+        default=None,
+        names=("--from",),
+        file=True,
+    )
+    base: str | None = option(
+        "Operating system: debian12, debian13, ubuntu24.04, ubi9; the same with a vendor's libraries: "
+        "ubuntu24.04-cuda12.9, ubuntu24.04-cuda13.0, ubuntu24.04-rocm7.2, ubuntu24.04-rocm7.14; with its "
+        "image's digest, or with your own compatible base image.  [default: ubuntu24.04; with --from, by its "
+        "Python]",
+        default=None,
+        metavar="NAME[=IMAGE][@DIGEST]",
+    )
+    accelerator: str | None = option(
+        "cpu, cuda, rocm, or one version: cuda13.0. Its libraries come with the framework, its driver "
+        "doesn't.  [default: the base's, or cpu]",
+        default=None,
+        metavar="NAME",
+    )
+    framework: str | None = option(
+        "torch, tensorflow or jax.  [default: the newest that fits the rest, if the workload imports one]",
+        default=None,
+        metavar="NAME[==VERSION]",
+    )
+    mpi: bool = option("Also Open MPI and an ssh server for MPIJobs, on port 2222.", default=False)
+    env: tuple[str, ...] = option("Variable of the image; with --from.", default=(), metavar="NAME=VALUE")
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together."""
+        if self.lock is None and self.env:
+            raise ValueError("only --from takes --env; name a lock with --from, or omit --env")
+        if self.lock is None and self.workload is None:
+            raise ValueError("name WORKLOAD, or a lock with --from")
+        if self.lock is not None and (self.accelerator or self.framework):
+            raise ValueError("--from has its own framework and accelerator; leave out the option")
+        variables(self.env)
+
+    def answer(self) -> ContainerFile:
+        """The container file. Raises InputError if a part is unknown, or the parts are incompatible."""
+        if self.lock is not None:
+            workload, settings = self.workload or "command", variables(self.env)
+            return locked_containerfile(
+                self.lock, workload=workload, base=self.base, mpi=self.mpi, settings=settings
+            )
+        return containerfile(
+            self.workload or "",
+            base=self.base or "ubuntu24.04",
+            accelerator=self.accelerator,
+            framework=self.framework,
+            mpi=self.mpi,
+        )
+
+    def write(self, answer: ContainerFile) -> bytes:
+        """The text, as it is."""
+        return answer.text.encode()
+
+
+def variables(settings: Sequence[str]) -> dict[str, str]:
+    """Variables of an environment, whose values keep every blank, from NAME=VALUE. Raises ValueError."""
+    values: dict[str, str] = {}
+    for text in settings:
+        name, mark, value = text.partition("=")
+        if not mark or not _VARIABLE.fullmatch(name):
+            raise ValueError(f"{text!r} is not NAME=VALUE, like OMP_NUM_THREADS=1")
+        if name in values:
+            raise ValueError(f"{name} is given twice")
+        values[name] = value
+    return values

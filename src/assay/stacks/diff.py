@@ -6,16 +6,29 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.analyse.comparison.families import corrected
 from assay.analyse.statistics.intervals import t_quantile
-from assay.errors import InputError
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
+from assay.questions.compare import Margin
 from assay.questions.evidence import runs_directory
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reference,
+    argument,
+    function,
+    option,
+    progress_line,
+    question,
+)
 from assay.records import DEFAULT_MARGIN, Comparison, to_compact_json, to_plain
 from assay.stacks.effects import Pair, between_sessions, rivals, session_name, within_sessions
-from assay.stacks.known import digest_named, known, title
+from assay.stacks.known import Progress, day, digest_named, doubt_lines, failure_lines, known, reading, title
 from assay.stacks.stack import (
     Change,
     HardwareClass,
@@ -26,14 +39,16 @@ from assay.stacks.stack import (
     folded,
     with_it,
 )
-from assay.units import margin_of
+from assay.units import counted, margin_of
+from assay.view.blocks import Block, Paragraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from os import PathLike
-
     from assay.stacks.knowledge import Knowledge
     from assay.stacks.stack import Change, HardwareClass, Observation, Stack
+
+_EXITS = {"fails": EXIT_WORSE, "slower": EXIT_WORSE, "undecided": EXIT_UNDECIDED, "unknown": EXIT_UNDECIDED}
+_MOST_OTHERS = 6
+TO_MEASURE = "To measure them here: assay stack explore FILE; docs/how-to/stack-explore.md shows the file."
 
 
 @dataclass(frozen=True)
@@ -71,7 +86,7 @@ class ChangeKnowledge:
 
 
 @dataclass(frozen=True)
-class StackDifferences:
+class StackDifferences(Answer):
     """The result of `diff_stacks`.
 
     together  what is known of all changes at once; empty if there is only one,
@@ -101,6 +116,31 @@ class StackDifferences:
             if verdict in verdicts:
                 return verdict
         return "unknown"
+
+    @property
+    def exit_code(self) -> int:
+        """0 if B is as fast or faster, or they are equal; 1 if it is slower or fails; else 3."""
+        return _EXITS.get(self.verdict, EXIT_OK) if self.changes else EXIT_OK
+
+    def view(self) -> Iterator[Block]:
+        """The verdict, both sides, then each change with what is known of it."""
+        yield Paragraph(_headline(self))
+        for name, side in (("A", self.a), ("B", self.b)):
+            yield Paragraph(f"{name}  {side.reference}: {side.title}")
+        for name, side in (("A", self.a), ("B", self.b)):
+            for failure in side.failures:
+                lines = (f"  {line}" for line in failure_lines(failure))
+                yield Paragraph("\n".join(["", f"{name} is known to fail:", *lines]))
+        if self.together:
+            yield Paragraph("\nAll changes together")
+            yield from map(_effect_block, self.together)
+        for change in self.changes:
+            library = "library" if len(change.brings) == 1 else "libraries"
+            brings = f" (with {len(change.brings)} {library} of it)" if change.brings else ""
+            yield Paragraph(f"\n{change.change}{brings}")
+            if not change.effects:
+                yield Paragraph("  not measured: no session has both")
+            yield from map(_effect_block, change.effects)
 
     def document(self) -> dict[str, Any]:
         """Two stacks' differences, with what is known of each."""
@@ -142,45 +182,6 @@ def has_software(stack: Stack, software: Stack, *, partial: bool) -> bool:
         and stack.settings == software.settings
         and all(stack.system.get(name) == software.system.get(name) for name in names)
     )
-
-
-def diff_stacks(
-    a: str | PathLike[str],
-    b: str | PathLike[str],
-    *,
-    margin: str | float | None = None,
-    runs: str | PathLike[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> StackDifferences:
-    """The differences between two stacks and what is known of each, like `assay stack diff A B`.
-
-    a, b    each the beginning of a digest, a reference to runs, or a requirement file with exact versions
-    margin  share that counts as equal, `"2%"` or 0.02; None means 2 %
-
-    Raises InputError if a name matches nothing, or a file is not one of exact versions.
-    """
-    from assay.stacks.stack import changes, folded, with_it
-
-    width = DEFAULT_MARGIN if margin is None else margin_of(margin)
-    directory = runs_directory(runs)
-    knowledge = known(directory, progress)
-    sides = _side(directory, knowledge, str(a)), _side(directory, knowledge, str(b))
-    every = _changes_in_question(changes(sides[0].stack, sides[1].stack), *sides)
-    main = folded(every)
-    here = frozenset(hardware_class.digest for side in sides for hardware_class in side.hardware)
-    names = sides[0].reference, sides[1].reference
-    matching = (sides[0].matches, sides[1].matches)
-    each = [effects_of_change(knowledge.observations, change, width, here) for change in main]
-    together: tuple[KnownEffect, ...] = ()
-    if len(main) > 1 or (main and not each[0]):
-        together = effects_together(knowledge.observations, matching, every, names, width, here)
-    claims = iter(claimed_together([*together, *(effect for effects in each for effect in effects)]))
-    together = tuple(next(claims) for _ in together)
-    known_changes = tuple(
-        ChangeKnowledge(change, with_it(change, every), tuple(next(claims) for _ in effects))
-        for change, effects in zip(main, each, strict=True)
-    )
-    return StackDifferences(*sides, together, known_changes)
 
 
 def _changes_in_question(every: tuple[Change, ...], a: StackSide, b: StackSide) -> tuple[Change, ...]:
@@ -516,3 +517,112 @@ def _least_confounded(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]
         best = [effect for effect in at_place if len(effect.others) == fewest]
         kept += sorted(best, key=lambda effect: -min(effect.comparison.sessions))[:_MOST_SETS]
     return tuple(sorted(kept, key=lambda effect: (not effect.here, len(effect.others))))
+
+
+@question
+class DiffStacks(Question):
+    """Show what differs between the stacks A and B, and what is known of each difference.
+
+    A and B each name a stack: the beginning of its digest, runs that have it, or a file with exact versions
+    (pylock.toml, requirements.txt, the output of `pip freeze`).
+
+    What is known comes from runs of this directory and from trusted bundles: pairs of stacks that were
+    measured in the same sessions and differ in the same way. If other things changed with it, the effect is
+    of all of them together.
+
+    \b
+    Examples:
+      assay stack diff quickstart:here quickstart:updated
+      assay stack diff requirements.txt pylock.toml
+
+    \b
+    Exit codes: 0 B is as fast as A or faster; 1 slower, or known to fail;
+    3 undecided, or nothing is known; 4 no such stack.
+    """
+
+    a: Reference = argument()
+    b: Reference = argument()
+    margin: Margin | None = option("Difference that counts as equal, such as 2%. [default: 2%]", default=None)
+    runs: str | PathLike[str] | None = option(RUNS, default=None, local=True)
+    progress: Progress | None = progress_line(reading, default=None)
+
+    def answer(self) -> StackDifferences:
+        """The differences. Raises InputError if a name matches nothing, or a file has no exact versions."""
+        from assay.stacks.stack import changes, folded, with_it
+
+        width = DEFAULT_MARGIN if self.margin is None else margin_of(self.margin)
+        directory = runs_directory(self.runs)
+        knowledge = known(directory, self.progress)
+        sides = _side(directory, knowledge, str(self.a)), _side(directory, knowledge, str(self.b))
+        every = _changes_in_question(changes(sides[0].stack, sides[1].stack), *sides)
+        main = folded(every)
+        here = frozenset(hardware_class.digest for side in sides for hardware_class in side.hardware)
+        names = sides[0].reference, sides[1].reference
+        matching = (sides[0].matches, sides[1].matches)
+        each = [effects_of_change(knowledge.observations, change, width, here) for change in main]
+        together: tuple[KnownEffect, ...] = ()
+        if len(main) > 1 or (main and not each[0]):
+            together = effects_together(knowledge.observations, matching, every, names, width, here)
+        claims = iter(claimed_together([*together, *(effect for effects in each for effect in effects)]))
+        together = tuple(next(claims) for _ in together)
+        known_changes = tuple(
+            ChangeKnowledge(change, with_it(change, every), tuple(next(claims) for _ in effects))
+            for change, effects in zip(main, each, strict=True)
+        )
+        return StackDifferences(*sides, together, known_changes)
+
+
+diff_stacks = function(DiffStacks, DiffStacks.answer)
+
+
+def _headline(stack_differences: StackDifferences) -> str:
+    if not stack_differences.changes:
+        return "The two stacks are equal."
+    number = counted(len(stack_differences.changes), "change")
+    match stack_differences.verdict:
+        case "fails":
+            return f"{number}: B is known to fail."
+        case "unknown":
+            return f"{number}: not measured on this hardware. {TO_MEASURE}"
+        case "undecided":
+            return f"{number}: whether B is as fast as A is undecided."
+        case "equivalent":
+            return f"{number}: B is as fast as A."
+        case verdict:
+            return f"{number}: B is {verdict} than A."
+
+
+def _effect_block(effect: KnownEffect) -> Block:
+    """What is known of a change, as a paragraph."""
+    return Paragraph("\n".join(_effect_lines(effect)))
+
+
+def _effect_lines(effect: KnownEffect) -> Iterator[str]:
+    """The verdict with its interval, what it rests on, what else changed, and the doubts."""
+    from assay.report.sentences.sentences import answer, evidence, needed, questions
+
+    (question,) = questions([effect.comparison])
+    yield f"  {answer(question)}"
+    where = f"on {effect.hardware}" + ("" if effect.here else " (other hardware: not used)")
+    when = day(effect.oldest)
+    when += "" if day(effect.newest) == when else f" to {day(effect.newest)}"
+    others = len(effect.origins - {""})
+    source = (
+        f", {counted(others, 'other party').replace('partys', 'parties')} among the sources" if others else ""
+    )
+    yield f"    {where}; {when}{source}; {evidence(question)}"
+    if effect.comparison.family is not None and effect.comparison.verdict == "undecided":
+        yield f"    why: {effect.comparison.reason}"
+    if effect.comparison.verdict == "undecided" and (hint := needed([effect.comparison])):
+        yield f"    {hint}"
+    if effect.set_aside:
+        aside = counted(effect.set_aside, "session")
+        yield f"    not used: {aside} that measured more stacks, among which this pair may have been chosen"
+    if effect.others:
+        yield f"    confounded: the effect is of all these together: {_listed(effect.others)}"
+    yield from doubt_lines(effect.comparison.doubts, "    ")
+
+
+def _listed(changes: Sequence[Change]) -> str:
+    more = len(changes) - _MOST_OTHERS
+    return "; ".join(map(str, changes[:_MOST_OTHERS])) + (f"; and {more} more" if more > 0 else "")

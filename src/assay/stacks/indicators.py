@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from os import PathLike
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
 from assay.questions.evidence import runs_directory
+from assay.questions.question import RUNS, Answer, Question, function, option, progress_line, question
 from assay.records import Estimate, to_compact_json
-from assay.stacks.effects import FEWEST, rank_correlation, session_fits
-from assay.stacks.known import known
+from assay.stacks.effects import FEWEST, agreement, rank_correlation, session_fits
+from assay.stacks.known import Progress, known, reading
 from assay.stacks.stack import COME_WITH, HardwareClass, Observation, Stack, StackMetric, StackWorkload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from os import PathLike
+from assay.units import counted
+from assay.view.blocks import Block, Paragraph
 
 
 @dataclass(frozen=True)
-class IndicatorListing:
+class IndicatorListing(Answer):
     """The result of `stack_indicators`.
 
     predictions  of each workload on each hardware class, the best indicator first
@@ -32,6 +33,19 @@ class IndicatorListing:
 
     predictions: tuple[IndicatorPrediction, ...]
     indicators: tuple[str, ...]
+
+    def view(self) -> Iterator[Block]:
+        """Each workload with its indicators, the best first."""
+        if not self.predictions:
+            yield Paragraph(_nothing(self))
+        for _, group in groupby(self.predictions, key=lambda prediction: prediction.workload.key):
+            predictions = list(group)
+            used = sum(prediction.predicts for prediction in predictions)
+            series = predictions[0].workload
+            share = f"{used} of {counted(len(predictions), 'indicator')} used for advice"
+            lines = (_own_agreement(predictions[0]), *prediction_lines(predictions))
+            heading = f"{series.title} on {series.hardware}: {share}"
+            yield Paragraph("\n".join([heading, *(f"  {line}" for line in lines)]))
 
     def document(self) -> dict[str, Any]:
         """Each indicator with each workload."""
@@ -42,33 +56,6 @@ class IndicatorListing:
             ],
             "indicators": list(self.indicators),
         }
-
-
-def stack_indicators(
-    *,
-    workload: str | None = None,
-    runs: str | PathLike[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> IndicatorListing:
-    """How well each indicator orders stacks like each workload, like `assay stack indicators`.
-
-    workload  only this one
-    runs      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-
-    Raises InputError if there are neither runs nor imported bundles.
-    """
-    observed = known(runs_directory(runs), progress).observations
-    shown = [
-        prediction
-        for prediction in predictions(observed)
-        if workload in (None, prediction.workload.workload.workload)
-    ]
-    series = [
-        metric_series
-        for metric_series in map(series_of, observed)
-        if metric_series and metric_series.workload.workload == INDICATORS
-    ]
-    return IndicatorListing(tuple(shown), tuple(sorted({metric_series.title for metric_series in series})))
 
 
 def prediction_document(indicator_prediction: IndicatorPrediction) -> dict[str, Any]:
@@ -352,3 +339,87 @@ def _follows(stacks: Sequence[Stack], name: str, other: str) -> bool:
     """Whether a package's version is known from the other's."""
     both = {(stack.packages.get(other), stack.packages.get(name)) for stack in stacks}
     return len(both) == len({version for version, _ in both})
+
+
+@question
+class StackIndicators(Question):
+    """Show how well each performance indicator predicts each workload.
+
+    An indicator predicts a workload if the steps from one version of a package to the next change both alike.
+    The rank correlation (Kendall's) of steps comes with its 95 % interval, held jointly for all indicators of
+    a workload. Only indicators whose interval lies above 0 are used by `assay stack advise`.
+
+    A step is between stacks that differ in nothing else and were measured on the same hardware, in sessions
+    that are linked by common stacks.
+
+    \b
+    Examples:
+      assay stack indicators
+      assay stack indicators --workload resnet50 --json
+    """
+
+    workload: str | None = option("Only how they predict this workload.", default=None, metavar="NAME")
+    runs: str | PathLike[str] | None = option(RUNS, default=None, local=True)
+    progress: Progress | None = progress_line(reading, default=None)
+
+    def answer(self) -> IndicatorListing:
+        """Each indicator. Raises InputError if there are neither runs nor imported bundles."""
+        observed = known(runs_directory(self.runs), self.progress).observations
+        shown = [
+            prediction
+            for prediction in predictions(observed)
+            if self.workload in (None, prediction.workload.workload.workload)
+        ]
+        series = [
+            metric_series
+            for metric_series in map(series_of, observed)
+            if metric_series and metric_series.workload.workload == INDICATORS
+        ]
+        return IndicatorListing(
+            tuple(shown), tuple(sorted({metric_series.title for metric_series in series}))
+        )
+
+
+stack_indicators = function(StackIndicators, StackIndicators.answer)
+
+
+def _own_agreement(prediction: IndicatorPrediction) -> str:
+    """How well the workload predicts itself: what its noise leaves for any indicator."""
+    r = prediction.reliability
+    if r is None:
+        return "its own steps were not measured in two halves of its sessions: how much is noise is unknown"
+    ends = "no interval" if r.low is None or r.high is None else f"{r.low:.2f} to {r.high:.2f}"
+    return (
+        f"its own steps, one half of its sessions with the other: rank correlation {r.value:.2f} ({ends}) "
+        f"over {r.n} steps; where that is low, noise limits the correlations below"
+    )
+
+
+def _nothing(listing: IndicatorListing) -> str:
+    if not listing.indicators:
+        return "No indicator was measured. Run the workload indicators on the stacks that you measure."
+    listed = ", ".join(listing.indicators)
+    return (
+        f"No stack was measured with an indicator and a workload on the same hardware. Indicators: {listed}."
+    )
+
+
+def prediction_lines(predictions: Sequence[IndicatorPrediction]) -> Iterator[str]:
+    """Each indicator with its correlation, what that rests on, and why it is not used."""
+    wide = max(len(prediction.indicator.title) for prediction in predictions)
+    for prediction in predictions:
+        why = "" if prediction.predicts else f"; not used: {prediction.why_not}"
+        yield f"{prediction.indicator.title:{wide}}  {correlation(prediction)}{why}"
+
+
+def correlation(prediction: IndicatorPrediction) -> str:
+    """`rank correlation 0.81 (0.32 to 0.96) over 11 steps, 12 stacks: 90 % of pairs of steps …`."""
+    c = prediction.correlation
+    stacks = counted(prediction.stacks, "stack")
+    if c is None:
+        return f"rank correlation unknown, {stacks}"
+    ends = "no interval" if c.low is None or c.high is None else f"{c.low:.2f} to {c.high:.2f}"
+    return (
+        f"rank correlation {c.value:.2f} ({ends}) over {c.n} steps, {stacks}: "
+        f"{agreement(c.value):.0%} of pairs of steps ordered alike".replace("%", " %")
+    )

@@ -5,20 +5,31 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import cache
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import HostError, InputError
 from assay.questions.evidence import ready, runs_directory, up_to_date
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    argument,
+    function,
+    option,
+    progress_line,
+    question,
+)
+from assay.units import counted
+from assay.view.blocks import Block, Fold, Paragraph
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from os import PathLike
-
-    from assay.records import Provenance
+    from assay.records import Doubt, Provenance
     from assay.stacks.effects import Level
     from assay.stacks.knowledge import Knowledge
     from assay.stacks.stack import HardwareClass, Observation, Stack, StackMetric, StackWorkload
@@ -26,6 +37,8 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{4,16}")
 MAIN_PACKAGES = ("torch", "tensorflow", "jax", "onnxruntime", "transformers", "numpy")
 """What people call a stack by."""
+Progress = Callable[[int, int], None]  # sessions that have been read, and those to be read
+_KEY = 20  # characters of a party's key
 _MOST_NAMED = 3  # packages of a stack that has none of them
 
 
@@ -42,7 +55,7 @@ class KnownLevel:
 
 
 @dataclass(frozen=True)
-class KnownStack:
+class KnownStack(Answer):
     """A stack with everything that was observed of it.
 
     levels    of each metric, hardware class and workload
@@ -82,6 +95,23 @@ class KnownStack:
         """What people call it: Python and its main packages."""
         return title(self.stack)
 
+    def view(self) -> Iterator[Block]:
+        """Its software, then each figure with what it rests on, and each failure with its logs."""
+        stack = self.stack
+        versions = {name: _version(name, v, stack.builds) for name, v in stack.packages.items()}
+        yield Paragraph(f"{stack.digest}  {self.title}")
+        for heading, entries in (
+            ("System", stack.system),
+            ("Settings", stack.settings),
+            ("Packages", versions),
+        ):
+            yield from _entries(heading, entries)
+        primary = [block for level in self.levels if level.primary for block in level_blocks(level)]
+        every = [block for level in self.levels for block in level_blocks(level)]
+        yield Fold(tuple(primary), (*_entries("Builds", stack.builds), *every), "")
+        for failure in self.failures:
+            yield Paragraph("\n".join(["", *failure_lines(failure)]))
+
     def document(self) -> dict[str, Any]:
         """One stack with everything that was observed of it."""
         from assay.records import to_plain
@@ -107,7 +137,7 @@ class KnownStack:
 
 
 @dataclass(frozen=True)
-class StackListing:
+class StackListing(Answer):
     """The result of `list_stacks`: most recently observed first.
 
     left_out  how many runs say nothing about a stack, by the reason
@@ -115,6 +145,27 @@ class StackListing:
 
     stacks: tuple[KnownStack, ...]
     left_out: Mapping[str, int]
+
+    def view(self) -> Iterator[Block]:
+        """The stacks by the hardware that they were observed on, and what says nothing of one."""
+        if not self.stacks:
+            yield Paragraph("No run has observed such a stack.")
+        hardware: dict[str, str] = {}
+        for known_stack in self.stacks:
+            for observation in known_stack.observations:
+                hardware.setdefault(observation.hardware.digest, str(observation.hardware))
+        shown = ""
+        for digest, description in hardware.items():
+            if description != shown:
+                yield Paragraph(f"On {description}:")
+                shown = description
+            for known_stack in self.stacks:
+                if any(observation.hardware.digest == digest for observation in known_stack.observations):
+                    evidence = _evidence(known_stack, digest)
+                    name, when = known_stack.stack.digest[:8], day(known_stack.newest)
+                    yield Paragraph(f"  {name}  {when}  {evidence}  {known_stack.title}")
+        for why, runs in sorted(self.left_out.items()):
+            yield Paragraph(f"{counted(runs, 'run')} left out: {why}.", "dim")
 
     def document(self) -> dict[str, Any]:
         """Every stack with its number of observations."""
@@ -176,33 +227,6 @@ def _ensure_index(runs_dir: Path) -> None:
         update_index(runs_dir, rebuild=True)
 
 
-def list_stacks(
-    *,
-    package: str | None = None,
-    workload: str | None = None,
-    runs: str | PathLike[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> StackListing:
-    """The stacks that runs have observed, like `assay stack list`.
-
-    package   only stacks that have this requirement: `torch` or `torch>=2.8`
-    workload  only observations of this workload
-    runs      directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-    progress  called with the sessions that have been read and those to be read
-
-    Raises InputError if there are no runs, or the requirement is invalid.
-    """
-    knowledge = known(runs_directory(runs), progress)
-    matches = _requirement(package)
-    observed = [
-        observation
-        for observation in knowledge.observations
-        if matches(observation.stack)
-        and (workload is None or (observation.workload and observation.workload.workload == workload))
-    ]
-    return StackListing(tuple(known_stacks(observed)), knowledge.left_out)
-
-
 def known_stacks(observed: Sequence[Observation]) -> list[KnownStack]:
     """The observations by stack, the most recently observed first."""
     by_stack: dict[str, list[Observation]] = {}
@@ -237,27 +261,6 @@ def _known_stack(observed: Sequence[Observation]) -> KnownStack:
         if observations[0].workload is not None and observations[0].metric is not None
     ]
     return KnownStack(observed[0].stack, tuple(levels), tuple(o for o in observed if o.failure is not None))
-
-
-def show_stack(
-    reference: str,
-    *,
-    runs: str | PathLike[str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> KnownStack:
-    """What is known of one stack, like `assay stack show`.
-
-    reference  the beginning of its digest, or a reference to runs that have one stack
-
-    Raises InputError if it names none, or several.
-    """
-    directory = runs_directory(runs)
-    knowledge = known(directory, progress)
-    digest = digest_named(directory, knowledge, reference)
-    (stack,) = known_stacks(
-        [observation for observation in knowledge.observations if observation.stack.digest == digest]
-    )
-    return stack
 
 
 def digest_named(runs_dir: Path, knowledge: Knowledge, reference: str) -> str:
@@ -351,3 +354,159 @@ def hardware_here() -> HardwareClass:
     if hardware is None:
         raise HostError("this machine does not report its CPU's model: name a hardware class with --hardware")
     return hardware
+
+
+def reading(done: int, total: int) -> str:
+    """What a command shows while sessions are read."""
+    return f"Reading sessions: {done} of {total}"
+
+
+@question
+class ListStacks(Question):
+    """List the software stacks that runs have observed, the most recently observed first.
+
+    Every run is an observation: its provenance says which software it ran with, on which hardware. Nothing
+    needs to be recorded. A stack is named by the beginning of its digest.
+
+    \b
+    Examples:
+      assay stack list
+      assay stack list --package 'torch>=2.8' --workload resnet50
+    """
+
+    package: str | None = option(
+        "Only stacks that meet it, such as torch or 'torch>=2.8'.", default=None, metavar="REQUIREMENT"
+    )
+    workload: str | None = option("Only what was observed with this workload.", default=None, metavar="NAME")
+    runs: str | PathLike[str] | None = option(RUNS, default=None, local=True)
+    progress: Progress | None = progress_line(reading, default=None)
+
+    def answer(self) -> StackListing:
+        """The stacks. Raises InputError if there are no runs, or the requirement is invalid."""
+        knowledge = known(runs_directory(self.runs), self.progress)
+        matches = _requirement(self.package)
+        observed = [
+            observation
+            for observation in knowledge.observations
+            if matches(observation.stack)
+            and self.workload in (None, observation.workload and observation.workload.workload)
+        ]
+        return StackListing(tuple(known_stacks(observed)), knowledge.left_out)
+
+
+@question
+class ShowStack(Question):
+    """Show what is known of STACK: the beginning of its digest, or runs that have it.
+
+    Its software, then each figure with its interval, sessions and doubts, and each failure with its logs.
+
+    \b
+    Examples:
+      assay stack show 3f9a
+      assay stack show quickstart:here --all
+    """
+
+    all_help = "Also show every metric, and the builds of packages."
+
+    reference: str = argument(metavar="STACK")
+    runs: str | PathLike[str] | None = option(RUNS, default=None, local=True)
+    progress: Progress | None = progress_line(reading, default=None)
+
+    def answer(self) -> KnownStack:
+        """What is known. Raises InputError if the reference names no stack, or several."""
+        directory = runs_directory(self.runs)
+        knowledge = known(directory, self.progress)
+        digest = digest_named(directory, knowledge, self.reference)
+        (stack,) = known_stacks(
+            [observation for observation in knowledge.observations if observation.stack.digest == digest]
+        )
+        return stack
+
+
+list_stacks = function(ListStacks, ListStacks.answer)
+show_stack = function(ShowStack, ShowStack.answer)
+
+
+def _evidence(known_stack: KnownStack, hardware: str) -> str:
+    """How often it was observed on this hardware."""
+    runs = known_stack.runs_on(hardware)
+    sessions = {(o.origin, o.session) for o in known_stack.observations if o.hardware.digest == hardware}
+    failures = [failure for failure in known_stack.failures if failure.hardware.digest == hardware]
+    kinds = sorted({failure.failure for failure in failures if failure.failure})
+    ended = f", {len(failures)} × {' or '.join(kinds)}" if failures else ""
+    return f"{counted(runs, 'run')} in {counted(len(sessions), 'session')}{ended}"
+
+
+def session_names(observed: Iterable[Observation]) -> str:
+    """Some of the sessions of observations; of those of others, with the beginning of their key."""
+    sessions = sorted({(observation.session, observation.origin) for observation in observed})
+    return some_of([f"{name} of {origin[:_KEY]}…" if origin else name for name, origin in sessions])
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first three."""
+    return f"{', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
+
+
+def day(moment: float) -> str:
+    """The date, UTC."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
+
+
+def _entries(heading: str, entries: Mapping[str, object]) -> Iterator[Block]:
+    if entries:
+        wide = max(map(len, entries))
+        rows = (f"  {name:{wide}}  {value}" for name, value in entries.items())
+        yield Paragraph("\n".join(["", heading, *rows]))
+
+
+def _version(name: str, version: str, builds: Mapping[str, str]) -> str:
+    """The version, and what its build adds to it: `2.8.0 +cu128`."""
+    build = builds.get(name, "").partition(" ")[0]
+    return f"{version} {build}" if build.startswith("+") else version
+
+
+def level_blocks(level: KnownLevel) -> Iterator[Block]:
+    """One figure, what it rests on, and its doubts."""
+    from assay.report import figures
+
+    estimate = level.level.estimate
+    unit, (value,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])
+    labels = figures.labels(level.metric.labels)
+    ends = ""
+    if estimate.low is not None and estimate.high is not None:
+        _, (low, high) = figures.column([estimate.low, estimate.high], estimate.unit)
+        ends = f" (95 %: {low} to {high})"
+    first, last = day(level.observations[0].at), day(level.observations[-1].at)
+    when = first if first == last else f"{first} to {last}"
+    runs, sessions = counted(level.level.runs, "run"), counted(level.level.sessions, "session")
+    lines = [
+        "",
+        f"{level.workload.workload} {level.workload.shape} on {level.hardware}",
+        f"  {level.metric.name} {labels}".rstrip() + f": {value} {unit}{ends}",
+        f"  {runs} in {sessions}, {when}",
+        f"  sessions: {session_names(level.observations)}",
+    ]
+    if level.level.sessions == 1:
+        lines.append("  one session: another day may differ by more than the interval")
+    doubts = (doubt for observation in level.observations for doubt in observation.doubts)
+    yield Paragraph("\n".join([*lines, *doubt_lines(doubts, "  ")]))
+
+
+def doubt_lines(doubts: Iterable[Doubt], indent: str) -> Iterator[str]:
+    """Each code once, with its first evidence and how often it was raised."""
+    by_code: dict[str, list[Doubt]] = {}
+    for doubt in doubts:
+        by_code.setdefault(doubt.code, []).append(doubt)
+    for code, raised in by_code.items():
+        again = f" (and {len(raised) - 1} more)" if len(raised) > 1 else ""
+        yield f"{indent}! {code}: {raised[0].evidence}{again}"
+
+
+def failure_lines(failure: Observation) -> Iterator[str]:
+    """What failed, why, and where its logs are."""
+    workload = "" if failure.workload is None else f" ({failure.workload.workload} {failure.workload.shape})"
+    yield f"{failure.failure}{workload} on {failure.hardware}, {day(failure.at)}"
+    yield from (f"  {line}" for line in failure.why.splitlines()[:4])
+    if failure.log:
+        yield f"  logs: {failure.log}"

@@ -58,7 +58,7 @@ def program() -> str:
     beside = Path(sys.executable).with_name("uv")
     path = str(beside) if beside.exists() else shutil.which("uv")
     if path is None:
-        raise HostError("uv is not installed; install it: pip install 'assay[explore]'")
+        raise HostError("uv is not installed; install it: pip install 'assay[stacks]'")
     return path
 
 
@@ -439,25 +439,15 @@ def _sources(spec: Sequence[str]) -> tuple[list[str], str]:
 
 
 def _uv(arguments: Sequence[str], target: Target, stdin: str) -> shell.CompletedCommand:
-    done = shell.run(
-        [_program(), *arguments, *target.options()], timeout_s=TIMEOUT_S, env=_QUIET, stdin=stdin
-    )
+    done = shell.run([program(), *arguments, *target.options()], timeout_s=TIMEOUT_S, env=_QUIET, stdin=stdin)
     if done.ok:
         return done
     reason = done.stderr.strip() or f"uv exited {done.exit_code}"
-    if _UNREACHABLE.search(reason):
+    if _UNREACHABLE.search(reason) or "timed out" in reason:
         raise HostError(
             f"{reason}\nThe package index can't be reached; check the network, or UV_DEFAULT_INDEX"
         )
     raise InputError(f"{reason}\nThe requirements can't be resolved: relax those that uv names")
-
-
-def _program() -> str:
-    beside = str(Path(sys.executable).parent)
-    program = shutil.which("uv", path=beside) or shutil.which("uv")
-    if program is None:
-        raise HostError("uv is not installed; install it with: pip install 'assay[stacks]'")
-    return program
 
 
 def _locked_package(table: Mapping[str, Any], withdrawn: Mapping[str, str]) -> LockedPackage:
