@@ -166,7 +166,8 @@ def main() -> NoReturn:
         _leave(error.exit_code)
     except click.ClickException as error:
         error.show()
-        if isinstance(error, click.MissingParameter) and (example := _example(error.ctx)):
+        unfit = isinstance(error, click.MissingParameter) or isinstance(error.__cause__, ValueError)
+        if unfit and (example := _example(error.ctx)):
             click.echo(f"Example: {example}", err=True)
         _leave(error.exit_code)
     except (click.Abort, KeyboardInterrupt):

@@ -37,7 +37,7 @@ def command_of(question: type[Question]) -> click.Command:
                 try:
                     question_ = question(**options, **runs, **progress)
                 except ValueError as error:
-                    raise click.UsageError(str(error)) from None
+                    raise click.UsageError(str(error)) from error
                 answer = held.enter_context(question_.answering())
             _show(question_, answer, as_json=as_json, every=shows_all)
         sys.exit(answer.exit_code)

@@ -20,7 +20,7 @@ from assay.questions.question import (
     Question,
     Reads,
     argument,
-    function_of_many,
+    function,
     option,
     progress_line,
     question,
@@ -485,7 +485,7 @@ class AdviseStack(Question):
 
     explains_file = True
 
-    spec: tuple[str, ...] = argument(metavar="SPEC...", parameters=("spec", "others"))
+    spec: str | Sequence[str] | tuple[str, ...] = argument()
     goal: Goal = option("What to choose for. [default: performance]", default="performance")
     workload: str | None = option(
         "Whose figures decide. [default: the one observed most]", default=None, metavar="NAME"
@@ -547,7 +547,8 @@ class AdviseStack(Question):
         """
         from assay.stacks.uv import Target, requirements_of, resolve, with_hashes
 
-        specification, goal = self.spec, self.goal
+        specification = [self.spec] if isinstance(self.spec, str) else list(self.spec)
+        goal = self.goal
         requirements = requirements_of(specification)
         database = _database(self.advisories)
         _check(goal, self.workload, database)
@@ -609,7 +610,7 @@ class AdviseStack(Question):
         return answer
 
 
-advise_stack = function_of_many(AdviseStack, AdviseStack.answer)
+advise_stack = function(AdviseStack, AdviseStack.answer)
 
 
 def _describe_advice(advice: StackAdvice) -> Iterator[str]:
