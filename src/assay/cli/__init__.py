@@ -167,7 +167,7 @@ def main() -> NoReturn:
     except click.ClickException as error:
         error.show()
         unfit = isinstance(error, click.MissingParameter) or isinstance(error.__cause__, ValueError)
-        if unfit and (example := _example(error.ctx)):
+        if unfit and isinstance(error, click.UsageError) and (example := _example(error.ctx)):
             click.echo(f"Example: {example}", err=True)
         _leave(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
