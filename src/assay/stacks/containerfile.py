@@ -40,7 +40,7 @@ from assay.stacks.image import (
     need_base_for,
     payload_packages,
 )
-from assay.view.blocks import Block, Paragraph
+from assay.view.blocks import Block, Verbatim
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -524,7 +524,7 @@ class ContainerFile(Answer):
 
     def view(self) -> Iterator[Block]:
         """The text."""
-        yield Paragraph(self.text)
+        yield Verbatim(self.text)
 
     def document(self) -> dict[str, Any]:
         """The choices, what is installed, and the text."""
@@ -697,10 +697,6 @@ class PrintContainerfile(Question):
             framework=self.framework,
             mpi=self.mpi,
         )
-
-    def write(self, answer: ContainerFile) -> bytes:
-        """The text, as it is."""
-        return answer.text.encode()
 
 
 def variables(settings: Sequence[str]) -> dict[str, str]:
