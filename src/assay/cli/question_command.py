@@ -132,7 +132,7 @@ def _type(field: Field, kinds: Sequence[Any]) -> Any:
     if field.metadata.get("output") and Path in kinds:
         return click.Path(path_type=Path, dir_okay=False, writable=True, allow_dash=True)
     choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
-    return click.Choice(choices) if choices else kinds[0] if kinds[0] in (int, float) else None
+    return click.Choice(choices) if choices else kinds[0] if kinds in ([int], [float]) else None
 
 
 def _reading(reads: Reads) -> Callable[[click.Context, click.Parameter, Any], Any]:
