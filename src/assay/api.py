@@ -68,9 +68,9 @@ if TYPE_CHECKING:
     from assay.questions.sweep import sweep
     from assay.questions.systems import every_system, system_named
     from assay.run.request import make_suite, read_suite
-    from assay.stacks.advise import advise_stack
+    from assay.stacks.advise import advise_stack, advised_containerfile
     from assay.stacks.build import build_stack, render_build
-    from assay.stacks.containerfile import advised_containerfile, containerfile, locked_containerfile
+    from assay.stacks.containerfile import containerfile, locked_containerfile
     from assay.stacks.diff import diff_stacks
     from assay.stacks.indicators import stack_indicators
     from assay.stacks.known import list_stacks, show_stack
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "advise_stack": "assay.stacks.advise",
-    "advised_containerfile": "assay.stacks.containerfile",
+    "advised_containerfile": "assay.stacks.advise",
     "build_stack": "assay.stacks.build",
     "check_data": "assay.data.questions.check",
     "class_shares": "assay.data.questions.classes",

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from assay.records import Scalar
     from assay.stacks.advice import Candidate, Evidence
     from assay.stacks.advisories import Advisory, AdvisorySource
+    from assay.stacks.containerfile import ContainerFile
     from assay.stacks.indicators import IndicatorPrediction, MetricSeries
     from assay.stacks.knowledge import Knowledge
     from assay.stacks.stack import HardwareClass, Observation
@@ -600,8 +601,6 @@ class AdviseStack(Question):
         directory = Path(self.output)
         files = dict(zip(_FILES, (answer.lock.pylock, answer.requirements), strict=True))
         if self.containerfile:
-            from assay.stacks.containerfile import advised_containerfile
-
             lock = str(directory / _FILES[0])
             files = {"Containerfile": advised_containerfile(answer, lock, base=self.base).text, **files}
         make_directory(directory)
@@ -611,6 +610,17 @@ class AdviseStack(Question):
 
 
 advise_stack = function(AdviseStack, AdviseStack.answer)
+
+
+def advised_containerfile(advice: StackAdvice, lock: str, *, base: str | None = None) -> ContainerFile:
+    """The container file of an advised stack, with the variables that it was measured with.
+
+    lock  path of its pylock.toml, for the file's heading
+    """
+    settings = {name: str(value) for name, value in advice.settings.items()}
+    from assay.stacks.containerfile import containerfile_of_lock
+
+    return containerfile_of_lock(advice.lock.pylock, lock, "command", base, False, settings)
 
 
 def _describe_advice(advice: StackAdvice) -> Iterator[str]:

@@ -45,7 +45,6 @@ from assay.view.blocks import Block, Verbatim
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.stacks.advise import StackAdvice
     from assay.stacks.image import ImageContents
 
 VENV: Final = "/opt/assay"
@@ -588,22 +587,16 @@ def locked_containerfile(
     from assay.inputs import read_whole
 
     text = read_whole(Path(lock)).decode("utf-8", "replace")
-    return _of_lock(text, str(lock), workload, base, mpi, settings or {})
+    return containerfile_of_lock(text, str(lock), workload, base, mpi, settings or {})
 
 
-def advised_containerfile(advice: StackAdvice, lock: str, *, base: str | None = None) -> ContainerFile:
-    """The container file of an advised stack, with the variables that it was measured with.
-
-    lock  path of its pylock.toml, for the file's heading
-    """
-    settings = {name: str(value) for name, value in advice.settings.items()}
-    return _of_lock(advice.lock.pylock, lock, "command", base, False, settings)
-
-
-def _of_lock(
+def containerfile_of_lock(
     text: str, source: str, workload: str, base: str | None, mpi: bool, settings: Mapping[str, str]
 ) -> ContainerFile:
+    """The container file of a lock's text.
 
+    source  path of the lock, for the file's heading; settings: environment variables
+    """
     stack = image_of_lock(text, source, workload=workload, base=base, mpi=mpi, settings=settings)
     command = ["assay", "stack", "containerfile", workload, "--from", source, "--base", stack.system.written]
     command += [f"--env={name}={value}" for name, value in stack.settings.items()]
