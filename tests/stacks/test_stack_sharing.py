@@ -19,7 +19,8 @@ from assay.stacks import bundles
 from assay.stacks.bundles import key_text, own_signer
 from assay.stacks.diff import diff_stacks
 from assay.stacks.known import list_stacks
-from assay.stacks.sharing import LEFT_OUT, export_stacks, import_stacks, trust_key
+from assay.stacks.scrubbing import LEFT_OUT
+from assay.stacks.sharing import export_stacks, import_stacks, trust_key
 from assay.stacks.storage import bundles_dir, knowledge_file, own_key_file
 from observed_stacks import MACHINE, NEW, OLD, failed, results
 

@@ -24,7 +24,7 @@ from assay.durable import make_directory, write_atomic
 from assay.errors import HostError, InputError, Problem
 from assay.inputs import json_value, read_json, read_whole
 from assay.records import from_json, to_compact_json
-from assay.stacks.sharing import not_for_others
+from assay.stacks.scrubbing import not_for_others
 from assay.stacks.stack import FailureKind, HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.stacks.storage import BUNDLE, bundles_dir, failures_dir, own_key_file, trusted_keys_file
 from assay.version import __version__
