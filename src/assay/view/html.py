@@ -17,10 +17,15 @@ def fragment(blocks: Iterable[Block], doubts_url: str = "") -> str:
 
     doubts_url  of the page whose parts explain each doubt; "" if there is none
     """
-    return "".join(part for block in blocks for part in _parts(block, doubts_url))
+    parts: list[str] = []
+    heading = ""
+    for block in blocks:
+        heading = block.text if isinstance(block, Heading) else heading
+        parts += _parts(block, doubts_url, heading)
+    return "".join(parts)
 
 
-def _parts(block: Block, doubts_url: str) -> Iterator[str]:
+def _parts(block: Block, doubts_url: str, heading: str) -> Iterator[str]:
     match block:
         case Lead(text):
             yield f"<p><strong>{escape(text)}</strong></p>"
@@ -31,7 +36,7 @@ def _parts(block: Block, doubts_url: str) -> Iterator[str]:
             kind = ' class="evidence"' if tone == "dim" or indented else ""
             yield f"<p{kind}>{lines}</p>" if tone in ("", "dim") else f"<p><strong>{lines}</strong></p>"
         case Table():
-            yield table(block)
+            yield table(block, heading)
         case Doubts(doubts):
             if doubts:
                 items = (f"<li>{_doubt(d, doubts_url)}</li>" for d, _ in doubts)
@@ -50,8 +55,11 @@ def _doubt(doubt: Doubt, doubts_url: str) -> str:
     return f"{linked}: {escape(doubt.evidence)}. {escape(doubt.remedy)}."
 
 
-def table(block: Table) -> str:
-    """One table, with all columns."""
+def table(block: Table, heading: str = "") -> str:
+    """One table, with all columns.
+
+    heading  of its section, which names a table without a caption
+    """
     number = ["" if column in block.words else ' class="n"' for column in range(len(block.columns))]
     head = "".join(
         f'<th scope="col"{kind}>{escape(name)}</th>' if name else "<td></td>"
@@ -64,7 +72,7 @@ def table(block: Table) -> str:
         bodies += [_row(row, number) for row in body.rows]
         bodies.append("</tbody><tbody>" * (body is not block.bodies[-1]))
     caption = f"<caption>{escape(block.caption)}</caption>" if block.caption else ""
-    label = escape(block.caption or ", ".join(filter(None, block.columns)))
+    label = escape(block.caption or heading or ", ".join(filter(None, block.columns)))
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(bodies)}</tbody></table></div>"
