@@ -88,8 +88,8 @@ def open_page(
     context = browser.new_context(viewport={**DESK, "width": width}, offline=True, **options)
     shown = context.new_page()
     seen = Seen(shown, path.as_uri())
-    shown.goto(path.as_uri())
-    shown.wait_for_selector(DRAWN, timeout=30_000)
+    shown.goto(path.as_uri(), timeout=180_000)  # a page with every chart, on a busy machine
+    shown.wait_for_selector(DRAWN, timeout=180_000)
     return shown, seen
 
 
