@@ -24,7 +24,6 @@ from assay.durable import make_directory, write_atomic
 from assay.errors import HostError, InputError, Problem
 from assay.inputs import json_value, read_json, read_whole
 from assay.records import from_json, to_compact_json
-from assay.stacks.scrubbing import not_for_others
 from assay.stacks.stack import FailureKind, HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.stacks.storage import BUNDLE, bundles_dir, failures_dir, own_key_file, trusted_keys_file
 from assay.version import __version__
@@ -182,6 +181,8 @@ def _bundle(where: str, payload: bytes) -> Bundle:
         raise InputError([Problem(where, what)])
     if wrong := _contradiction(bundle):
         raise InputError([Problem(where, f"its content contradicts itself: {wrong}")])
+    from assay.stacks.scrubbing import not_for_others
+
     if foreign := sorted({name for stack in bundle.stacks for name in not_for_others(stack)}):
         names = ", ".join(foreign[:5])
         what = (

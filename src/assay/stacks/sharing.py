@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from assay.errors import EXIT_OK, EXIT_WORSE, InputError
 from assay.questions.evidence import runs_directory
 from assay.questions.question import RUNS, Answer, Question, Reference, argument, function, option, question
-from assay.stacks.scrubbing import Scrubber
 from assay.units import counted
 from assay.view.blocks import Block, Paragraph
 
@@ -146,6 +145,7 @@ class ExportStacks(Question):
         from assay.durable import deliver
         from assay.stacks.bundles import bundle_of, key_text, own_signer, signed
         from assay.stacks.known import known
+        from assay.stacks.scrubbing import Scrubber
 
         directory = runs_directory(self.runs)
         own = [observation for observation in known(directory).observations if not observation.origin]

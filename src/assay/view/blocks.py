@@ -6,9 +6,10 @@ A block is made once; each renderer shows it: `terminal.py` with rich, `html.py`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from assay.records import Doubt
+if TYPE_CHECKING:
+    from assay.records import Doubt
 
 # of a whole paragraph: how serious it is, or a verdict
 Tone = Literal[

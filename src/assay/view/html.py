@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from html import escape
+from typing import TYPE_CHECKING
 
-from assay.records import Doubt
 from assay.view.blocks import Block, Doubts, Fold, Heading, Lead, Paragraph, Table, TableRow, Verbatim
+
+if TYPE_CHECKING:
+    from assay.records import Doubt
 
 _CODE = re.compile("`([^`]+)`")
 

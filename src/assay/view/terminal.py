@@ -13,7 +13,6 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from assay.analyse.doubts import KINDS, rank
 from assay.report.folding import FoldedText
 from assay.view.blocks import (
     Block,
@@ -120,6 +119,8 @@ def doubts_table(block: Doubts) -> RenderableType:
 
     A note has no exclamation mark.
     """
+    from assay.analyse.doubts import KINDS, rank  # late: most answers that are shown have no doubt
+
     table = Grid.grid(padding=(0, 1), expand=False)
     table.add_column("code", style="yellow", no_wrap=True)
     table.add_column("evidence")
