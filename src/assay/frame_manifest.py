@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -16,7 +18,7 @@ from assay.records import CHOSEN_ROOT, CHOSEN_SET, StagedData, Task
 from assay_payloads.datasets.manifest import ChosenFrame, Manifest, ManifestError, made, parsed, text
 from assay_payloads.datasets.staging_cache import hold_path, set_name
 
-__all__ = ["ChosenFrame", "Manifest", "made", "read_manifest", "write_manifest"]
+__all__ = ["ChosenFrame", "Manifest", "made", "read_manifest", "reading_manifest", "write_manifest"]
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
@@ -26,8 +28,15 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 
 def read_manifest(path: Path) -> Manifest:
     """A manifest. Raises InputError if it is damaged, or names a file outside the data set."""
-    try:
+    with reading_manifest(path):
         return parsed(path)
+
+
+@contextmanager
+def reading_manifest(path: Path) -> Iterator[None]:
+    """A context in which a manifest is read: what is wrong with it is an InputError that names its line."""
+    try:
+        yield
     except ManifestError as error:
         where = f"{path}, line {error.line}" if error.line else str(path)
         raise InputError([Problem(where, error.what)]) from None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from assay.analyse.mlperf.rules import files_by_seed, shared_seeds
 from assay.records import Doubt, DoubtKind, Scalar, TrainingRun
 from assay.targets import era_of
 from assay.units import counted
@@ -89,14 +90,8 @@ EQUAL_SEEDS = DoubtKind(
 
 
 def _equal_seeds(runs: Sequence[TrainingRun]) -> list[Doubt]:
-    by_seed: dict[Scalar, list[str]] = defaultdict(list)
-    for run in runs:
-        if (seed := run.hyperparameters.get("seed")) is not None:
-            by_seed[seed].append(run.file)
-    shared = [f"{', '.join(files)} have seed {seed}" for seed, files in by_seed.items() if len(files) > 1]
-    if not shared:
-        return []
-    return [EQUAL_SEEDS.doubt("; ".join(shared[:5]))]
+    shared = shared_seeds(files_by_seed(runs))
+    return [EQUAL_SEEDS.doubt(shared)] if shared else []
 
 
 SAME_RUN_TWICE = DoubtKind(

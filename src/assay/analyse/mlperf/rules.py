@@ -7,7 +7,7 @@ default.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -274,15 +274,26 @@ def _failures(runs: Sequence[TrainingRun], rules: RoundRules) -> RuleCheck:
     return RuleCheck(name, state, f"{failed} of {len(runs)}; at most {rules.runs.failures} may")
 
 
-def _seeds(runs: Sequence[TrainingRun]) -> RuleCheck:
-    name = "seeds differ"
+def files_by_seed(runs: Sequence[TrainingRun]) -> Mapping[Scalar, Sequence[str]]:
+    """Seed → the files of the runs that log it."""
     by_seed: dict[Scalar, list[str]] = defaultdict(list)
     for run in runs:
         if (seed := run.hyperparameters.get("seed")) is not None:
             by_seed[seed].append(run.file)
+    return by_seed
+
+
+def shared_seeds(by_seed: Mapping[Scalar, Sequence[str]]) -> str:
+    """The first five seeds of several runs, with their files, as text; "" if there are none."""
     shared = [f"{', '.join(files)} have seed {seed}" for seed, files in by_seed.items() if len(files) > 1]
-    if shared:
-        return RuleCheck(name, "fail", "; ".join(shared[:5]))
+    return "; ".join(shared[:5])
+
+
+def _seeds(runs: Sequence[TrainingRun]) -> RuleCheck:
+    name = "seeds differ"
+    by_seed = files_by_seed(runs)
+    if shared := shared_seeds(by_seed):
+        return RuleCheck(name, "fail", shared)
     logged = sum(map(len, by_seed.values()))
     if len(runs) < 2 or logged < len(runs):
         return RuleCheck(name, "not applicable", f"{logged} of {len(runs)} runs log a seed")

@@ -23,6 +23,7 @@ from assay.data.validation import (
     opened,
 )
 from assay.errors import EXIT_OK, EXIT_WORSE, HostError, InputError, Problem
+from assay.frame_manifest import reading_manifest
 from assay.inputs import unreadable
 from assay.launch.kubernetes.objects.manifests import as_yaml
 from assay.launch.kubernetes.objects.ray_job import ray_job
@@ -44,7 +45,6 @@ from assay.units import counted, rough_seconds
 from assay.view.blocks import Block, Paragraph
 from assay_payloads.datasets.chunks import ManifestChunks
 from assay_payloads.datasets.frame_files import WITH_PIXELS, without_pixels
-from assay_payloads.datasets.manifest import ManifestError
 
 if TYPE_CHECKING:
     from assay_payloads.datasets.manifest import ChosenFrame
@@ -238,13 +238,8 @@ def manifest_chunks(path: Path, chunk_frames: int) -> ManifestChunks:
     """The frames of a manifest in chunks. Raises InputError if it is damaged, empty, or of another layout."""
     if chunk_frames < 1:
         raise InputError(f"chunks of {chunk_frames} frames: expected at least 1")
-    try:
+    with reading_manifest(path):
         chunks = ManifestChunks(path, chunk_frames)
-    except ManifestError as error:
-        where = f"{path}, line {error.line}" if error.line else str(path)
-        raise InputError([Problem(where, error.what)]) from None
-    except OSError as error:
-        raise unreadable(path, error) from error
     first = chunks.frames(0) if chunks.count else []
     if what := without_pixels(chunks.about.layout, first) or ("" if first else "no frame"):
         raise InputError(
