@@ -9,8 +9,9 @@
 
         def answer(self) -> Comparisons: ...
 
-`cli/question_command.py` makes the command of it, `web/question_api.py` the address of the JSON API, and
-`function` the call from Python. An answer says what it found as blocks, and as the document of `--json`.
+`cli/question_command.py` makes the command of it, `question_handler` in `web/json_api.py` the address of the
+JSON API, and `function` the call from Python. An answer says what it found as blocks, and as the document of
+`--json`.
 """
 
 from __future__ import annotations
@@ -182,9 +183,9 @@ class Question:
 
     def command_line(self) -> str:
         """The command that asks the same."""
-        parts = ["assay", type(self).__name__.lower()]
+        parts, options = ["assay", type(self).__name__.lower()], self.options()
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            if (value := self.options().get(field.name)) is not None:
+            if (value := options.get(field.name)) is not None:
                 values = value if isinstance(value, tuple) else (value,)
                 name = [] if field.metadata.get("argument") else [f"--{field.name.replace('_', '-')}"]
                 parts += name if value is True else [part for each in values for part in (*name, str(each))]
