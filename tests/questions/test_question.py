@@ -227,6 +227,13 @@ def test_what_is_folded_is_in_a_page_too() -> None:
     assert text == "<p>few</p><details><summary>3 more</summary><p>many</p></details>"
 
 
+def test_a_table_without_a_caption_is_named_by_its_heading_also_where_it_is_folded() -> None:
+    table = Table("", ("size", "n"), (TableBody("", (TableRow(("8", "5")),)),))
+    text = html.fragment([Heading("one"), table, Heading("other"), Fold((table,), (table,), "more")])
+    assert text.count('aria-label="one"') == 1
+    assert text.count('aria-label="other"') == 2
+
+
 def test_no_question_prints_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Ask("a").answer()
     assert capsys.readouterr().out == ""

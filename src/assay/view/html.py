@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _CODE = re.compile("`([^`]+)`")
 
 
-def fragment(blocks: Iterable[Block], doubts_url: str = "") -> str:
+def fragment(blocks: Iterable[Block], doubts_url: str = "", heading: str = "") -> str:
     """The blocks one after another; what is folded is in a `details` element.
 
     doubts_url  of the page whose parts explain each doubt; "" if there is none
+    heading     of the section that they stand in
     """
     parts: list[str] = []
-    heading = ""
     for block in blocks:
         heading = block.text if isinstance(block, Heading) else heading
         parts += _parts(block, doubts_url, heading)
@@ -47,9 +47,10 @@ def _parts(block: Block, doubts_url: str, heading: str) -> Iterator[str]:
         case Verbatim(text):
             yield f"<pre>{escape(text)}</pre>"
         case Fold(short, full, more):
-            yield fragment(short, doubts_url)
+            yield fragment(short, doubts_url, heading)
             if more:
-                yield f"<details><summary>{escape(more)}</summary>{fragment(full, doubts_url)}</details>"
+                inner = fragment(full, doubts_url, heading)
+                yield f"<details><summary>{escape(more)}</summary>{inner}</details>"
 
 
 def _doubt(doubt: Doubt, doubts_url: str) -> str:
