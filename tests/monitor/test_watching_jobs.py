@@ -80,7 +80,7 @@ JOB = {
                             "readOnlyRootFilesystem": True,
                             "allowPrivilegeEscalation": False,
                         },
-                        "command": ["python3", "-c", BUSY.format(60)],
+                        "command": ["python3", "-c", BUSY.format(600)],
                     }
                 ],
             }

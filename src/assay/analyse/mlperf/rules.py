@@ -6,8 +6,7 @@ default.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -19,6 +18,7 @@ from assay.analyse.mlperf.rounds import (
     allowed_values,
     init_limit_minutes,
 )
+from assay.analyse.mlperf.seeds import files_by_seed, shared_seeds
 from assay.records import LoggedKey, LogOutline, Scalar, TrainingRun
 from assay.targets import ROUNDS, QualityTarget, benchmarks_of, era_of
 
@@ -272,21 +272,6 @@ def _failures(runs: Sequence[TrainingRun], rules: RoundRules) -> RuleCheck:
     failed = sum(run.status == "aborted" for run in runs)
     state: State = "ok" if failed <= rules.runs.failures else "fail"
     return RuleCheck(name, state, f"{failed} of {len(runs)}; at most {rules.runs.failures} may")
-
-
-def files_by_seed(runs: Sequence[TrainingRun]) -> Mapping[Scalar, Sequence[str]]:
-    """Seed → the files of the runs that log it."""
-    by_seed: dict[Scalar, list[str]] = defaultdict(list)
-    for run in runs:
-        if (seed := run.hyperparameters.get("seed")) is not None:
-            by_seed[seed].append(run.file)
-    return by_seed
-
-
-def shared_seeds(by_seed: Mapping[Scalar, Sequence[str]]) -> str:
-    """The first five seeds of several runs, with their files, as text; "" if there are none."""
-    shared = [f"{', '.join(files)} have seed {seed}" for seed, files in by_seed.items() if len(files) > 1]
-    return "; ".join(shared[:5])
 
 
 def _seeds(runs: Sequence[TrainingRun]) -> RuleCheck:

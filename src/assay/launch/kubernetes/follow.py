@@ -238,9 +238,10 @@ class Follower:
         done = (
             self._ending is not None and self._ending.succeeded
         )  # then the cluster's time to live has expired
-        self._job_is_removed = job_object is None or (
-            "deletionTimestamp" in job_object["metadata"] and not done
-        )
+        if not self._ended_here:
+            self._job_is_removed = job_object is None or (
+                "deletionTimestamp" in job_object["metadata"] and not done
+            )
         self._job_says_something = bool(job_object and job_object.get("status"))
 
     def _events_of(self, pods: JobPods, waiting: list[Object]) -> list[Object]:
@@ -294,6 +295,7 @@ class Follower:
 
     def _end(self, pods: JobPods) -> None:
         """It will not continue: end what is left of it."""
+        self._look_at_job()  # from here on it is gone in any case
         self._before_end = JobPods(pods.seen, {**pods.deleted}, {*pods.gone})
         self._ended_here = True
         self._job.end()
@@ -331,7 +333,7 @@ class Follower:
                 end_requested=self._collected.cancel_asked(),
                 lost=[str(gap) for gap in joiner.gaps.values()],
                 unread=[log.trouble for log in self._logs.logs.values() if log.complete and log.trouble],
-                removed=self._job_is_removed and by_itself and no_namespace is None,
+                removed=self._job_is_removed and not self._collected.cancel_asked() and no_namespace is None,
             )
         )
         self._collected.note_unkept([log.unkept for log in self._logs.logs.values() if log.unkept])
