@@ -12,8 +12,8 @@ from store import made_results, report
 from assay import store as index
 from assay.read import metrics
 from assay.records import Result
-from assay.report.contents.contents import gather
-from assay.report.page import page
+from assay.view import page
+from assay.view.contents import gather
 
 SYSTEMS = 2
 BUDGET = "(to be under 5000 ms)"

@@ -1,4 +1,4 @@
-"""Copy the JavaScript that draws a page's charts into `src/assay/report/page/vega/`.
+"""Copy the JavaScript that draws a page's charts into `src/assay/view/vega/`.
 
     python tools/vendor_vega.py
 

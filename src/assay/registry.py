@@ -37,7 +37,7 @@ TABLES: Final[Mapping[str, str]] = {
     "assay.workloads": "assay.workloads:WORKLOADS",
     "assay.launchers": "assay.launch:PLATFORMS",
     "assay.doubts": "assay.analyse.doubts:KINDS",
-    "assay.charts": "assay.report.charts:CHARTS",
+    "assay.charts": "assay.view.charts:CHARTS",
     "assay.expectations": "assay.analyse.expectations.references:EXPECTATIONS",
     "assay.commands": "assay.cli.commands:COMMANDS",
 }

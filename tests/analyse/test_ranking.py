@@ -17,7 +17,7 @@ from assay.analyse.judgement import ranking_with_doubts
 from assay.analyse.rankings import Ranking, rankings
 from assay.cli import assay
 from assay.records import Result
-from assay.report.sentences import ranking as ranking_words
+from assay.view.sentences import ranking as ranking_words
 from stated_runs import metrics, side
 
 TENTHS = [-0.1, 0.1, 0.0, 0.05, -0.05]

@@ -261,7 +261,7 @@ def test_several_figures_of_one_run_become_the_one_that_counts() -> None:
             test_horovod.LOG + test_horovod.LOG.replace("108.2 ", "54.1 ").replace("432.8", "216.4"),
             "several runs",
         ),
-        (json.dumps(test_nccl_tests.report())[:-40], "was the test cut off"),
+        (json.dumps(test_nccl_tests.view())[:-40], "was the test cut off"),
     ],
 )
 def test_a_log_that_is_no_result_is_kept_without_figures_and_says_why(text: str, cause: str) -> None:

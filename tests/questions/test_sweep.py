@@ -29,8 +29,8 @@ from assay.launch.ssh.options import SshSystem
 from assay.node_sweep import Group, each_alone, member_list, pair_rounds
 from assay.questions.sweep_runs import by_reason
 from assay.records import Point
-from assay.report.terminal import sweep as sweep_terminal
 from assay.suite.model import NAME_PATTERN
+from assay.view import sweep_terminal as sweep_terminal
 from ssh_hosts import hosts
 
 DEFINITION = {"launcher": "ssh", "hosts": ["a", "root@b", "c"], "master_address": "10.0.0.1", "user": "bench"}

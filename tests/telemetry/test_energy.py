@@ -11,9 +11,9 @@ import pytest
 
 import nvml_stand_in
 from assay import api
-from assay.report.contents.costs import costs
 from assay.telemetry import recorded
 from assay.telemetry.gpu_use import gpu_energy
+from assay.view.costs import costs
 from command_line import assay as typed
 
 DURATION_S = 60.0

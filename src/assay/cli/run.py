@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from assay.cli.console import Console
     from assay.questions.run import Outcome, RunResult
     from assay.records import Comparison
-    from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
+    from assay.view.contents import Contents
 
 CODES_OF_ANSWERS: dict[Outcome, int] = {
     "good": EXIT_OK,
@@ -153,8 +153,8 @@ def _show_verdicts(console: Console, primary: Sequence[Comparison], contents: Co
 def show_result(result: RunResult) -> None:
     """The verdicts first, then what they rest on, what failed, and what to do next."""
     from assay.cli.console import Console
-    from assay.report.sentences.exchange import first_transport_line
     from assay.view import verdicts
+    from assay.view.sentences.exchange import first_transport_line
     from assay.view.terminal import printable, shown
 
     completed, contents, primary = result.completed, result.contents, result.primary
@@ -226,7 +226,7 @@ def _times(number: int) -> str:
 def _alone(contents: Contents) -> Iterator[str]:
     """One line per point, and one per curve over sizes, if there is nothing to compare with."""
     from assay.analyse.points.groups import SIZE
-    from assay.report.sentences import exchange as exchange_words
+    from assay.view.sentences import exchange as exchange_words
 
     drawn = {(curve.system, curve.benchmark, curve.shape) for curve in contents.exchanges}
     for summary in contents.summaries:
@@ -239,8 +239,8 @@ def _alone(contents: Contents) -> Iterator[str]:
 
 def _line(summary: Any) -> str:
     """One point if there is nothing to compare with: mean, interval, n."""
-    from assay.report import figures
     from assay.units import human
+    from assay.view import figures
 
     estimate, point = summary.estimate, summary.point
     interval = ""

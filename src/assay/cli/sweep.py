@@ -185,9 +185,9 @@ def _show(result: SweepResult, *, beside: bool) -> None:
     """All findings; on standard error if something else was requested on standard output."""
     from assay.analyse.points.groups import cause
     from assay.cli.console import Console
-    from assay.report.sentences import sweep as sweep_words
-    from assay.report.terminal import sweep as sweep_terminal
-    from assay.report.terminal.sweep import ring_table
+    from assay.view import sweep_terminal as sweep_terminal
+    from assay.view.sentences import sweep as sweep_words
+    from assay.view.sweep_terminal import ring_table
 
     console = Console(highlight=False, stderr=beside)
     runs, verdicts, margin = result.runs, result.verdicts, result.verdicts.margin

@@ -15,12 +15,12 @@ from assay.durable import deliver
 from assay.errors import HostError, InputError
 from assay.frame_manifest import ChosenFrame, Manifest
 from assay.records import ConfusionMatrix
-from assay.report import figures
-from assay.report.charts.chart import Chart
-from assay.report.charts.classes import NamedShare, matrix_chart, share_bars
-from assay.report.page.document import document, numbered
 from assay.units import counted, human
+from assay.view import figures
 from assay.view.blocks import Table, TableBody, TableRow
+from assay.view.charts.chart import Chart
+from assay.view.charts.classes import NamedShare, matrix_chart, share_bars
+from assay.view.document import document, numbered
 
 MOST_PICTURES: Final = 120  # frames of a query's page: about 3 MB
 MOST_ROWS: Final = 500  # of a table of groups, the worst first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.report.charts.chart import Chart, ChartKind, plain
-from assay.report.contents.contents import Contents
+from assay.view.charts.chart import Chart, ChartKind, plain
+from assay.view.contents import Contents
 
 __all__ = ["Chart", "ChartKind", "Contents", "plain"]

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
 
-    from assay.report.contents.contents import Contents
-    from assay.report.page.sweep import SweepReport
     from assay.store import SessionCounts
+    from assay.view.contents import Contents
+    from assay.view.sweep_page import SweepReport
 
 AttentionKind = Literal[  # the gravest first
     "clock", "failed", "damaged", "requirement", "regression", "slower", "node", "stale-baseline",
@@ -101,7 +101,7 @@ def _items_of(runs_dir: Path, counts: SessionCounts) -> tuple[AttentionItem, ...
 
 def _judged(runs_dir: Path, counts: SessionCounts) -> Iterator[AttentionItem]:
     from assay.questions.report import report
-    from assay.report.contents.contents import Contents
+    from assay.view.contents import Contents
 
     name, failed, finished, unfinished = counts.reference, counts.failed, counts.finished, counts.open
     if failed:
@@ -128,8 +128,8 @@ def _judged(runs_dir: Path, counts: SessionCounts) -> Iterator[AttentionItem]:
 def _stale_baseline(runs_dir: Path, counts: SessionCounts) -> Iterator[AttentionItem]:
     """If the suite names a baseline that has no result in its newest session."""
     from assay.questions.evidence import run_set
-    from assay.report.sentences.history import when
     from assay.store import Filter
+    from assay.view.sentences.history import when
 
     plan = run_set(runs_dir, counts.reference).plan
     if plan is None or plan.baseline is None or plan.baseline in counts.measured:
@@ -149,8 +149,8 @@ def _stale_baseline(runs_dir: Path, counts: SessionCounts) -> Iterator[Attention
 def _regressions(runs_dir: Path, name: str, metric: str) -> Iterator[AttentionItem]:
     """The newest step of each history of a metric, if it is for the worse."""
     from assay.questions.history import history
-    from assay.report.sentences import history as words
     from assay.store import Filter
+    from assay.view.sentences import history as words
 
     suite = name.partition("/")[0]
     if browse(Filter(suite=suite), trials=True, limit=1, runs=runs_dir).total > MOST_RUNS:
@@ -168,7 +168,7 @@ def _regressions(runs_dir: Path, name: str, metric: str) -> Iterator[AttentionIt
 
 
 def _of_contents(name: str, contents: Contents) -> Iterator[AttentionItem]:
-    from assay.report.contents.answers import answers
+    from assay.view.answers import answers
 
     kinds: Mapping[str, AttentionKind] = {
         "fails": "requirement",
@@ -182,7 +182,7 @@ def _of_contents(name: str, contents: Contents) -> Iterator[AttentionItem]:
 
 
 def _of_sweep(name: str, swept: SweepReport) -> Iterator[AttentionItem]:
-    from assay.report.page.sweep import plain
+    from assay.view.sweep_page import plain
 
     for answer in plain(swept)["answers"]:
         yield AttentionItem(name, "node", f"{answer['verdict']}: {answer['sentence']}")

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from assay.analyse.mlperf.decompose import Decomposition, UndecomposedBenchmark
     from assay.analyse.rankings import Ranking
     from assay.records import Comparison, Point, Result, Verdict
-    from assay.report.charts.chart import Chart
     from assay.view.blocks import Block
+    from assay.view.charts.chart import Chart
 
 _OF_TRAINING = ("time_to_train", "time_per_epoch", "epochs_to_target")  # metrics that the split explains
 _EXIT_CODES: Mapping[Verdict, int] = {
@@ -211,15 +211,14 @@ class Comparisons(Answer):
     @property
     def charts(self) -> tuple[Chart, ...]:
         """The ratios of the primary comparisons with the margin, for a notebook; empty if there are none."""
-        from assay.report.charts.comparison import forest
+        from assay.view.charts.comparison import forest
 
         drawn = [c for c in self.primary if c.along is None and c.ratio.value == c.ratio.value]  # no NaN
         return (forest(drawn),) if drawn else ()
 
     def view(self) -> Iterator[Block]:
         """What to do; each pair's verdicts with their doubts; why; what was not compared; the splits."""
-        from assay.report import figures
-        from assay.view import verdicts
+        from assay.view import figures, verdicts
 
         if self.primary or self.open:
             yield verdicts.advice(self.primary, open_questions=self.open)
@@ -241,8 +240,8 @@ class Comparisons(Answer):
 
     def document(self) -> dict[str, Any]:
         """The document `assay.compare/1`."""
-        from assay.report.sentences import exchange as exchange_words
-        from assay.report.sentences import why as why_words
+        from assay.view.sentences import exchange as exchange_words
+        from assay.view.sentences import why as why_words
 
         leading = {id(comparison) for comparison in self.primary}
         return {
@@ -267,13 +266,13 @@ class Rankings(Answer):
 
     def view(self) -> Iterator[Block]:
         """The best system of each benchmark, and the order."""
-        from assay.report.sentences import ranking
+        from assay.view.sentences import ranking
 
         return ranking.blocks(self.rankings)
 
     def document(self) -> dict[str, Any]:
         """The document `assay.ranking/1`."""
-        from assay.report.sentences import ranking
+        from assay.view.sentences import ranking
 
         return {"schema": "assay.ranking/1", "rankings": ranking.plain(self.rankings)}
 

@@ -74,7 +74,7 @@ class Gate(Question):
         """The JUnit XML."""
         if self.junit is not None:
             from assay.durable import deliver
-            from assay.report.junit import junit
+            from assay.view.junit import junit
 
             name = f"{self.a} compared with {self.baseline}"
             text = junit(name, answer.judged, answer.missing, answer.open)
@@ -125,8 +125,8 @@ class GateResult(Answer):
 
     def view(self) -> Iterator[Block]:
         """The answer, then each comparison with its own, and what was pooled."""
-        from assay.report import figures
-        from assay.report.sentences import sentences
+        from assay.view import figures
+        from assay.view.sentences import sentences
 
         comparisons = [verdict.comparison for verdict in self.judged]
         bound = " in these two sessions" if any(c.apart for c in comparisons) else ""
@@ -164,7 +164,7 @@ class GateResult(Answer):
 
 
 def _place(point: Point) -> str:
-    from assay.report import figures
+    from assay.view import figures
 
     return f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from assay.analyse.history import MetricHistory, SessionValue
     from assay.analyse.statistics.level_shifts import LevelShift
     from assay.records import Result, Run
-    from assay.report.charts.chart import Chart
-    from assay.report.sentences.history import AnnotatedHistory, FactChange
     from assay.view.blocks import Block
+    from assay.view.charts.chart import Chart
+    from assay.view.sentences.history import AnnotatedHistory, FactChange
 
 MOST_SWEPT = 5_000  # runs of sweeps that are judged for a history of nodes
 MOST_CHARTS = 24  # of histories, those with the worst steps first
@@ -68,9 +68,9 @@ class History(Question):
         """Each history. Raises InputError if no run reports the metric."""
         from assay.analyse.history import histories
         from assay.read import metrics
-        from assay.report.sentences.history import annotate
         from assay.run.index import answered
         from assay.store import Filter, reporting
+        from assay.view.sentences.history import annotate
 
         directory = runs_directory(self.runs)
         earliest = read_value("since", self.since, moment)
@@ -98,7 +98,7 @@ class History(Question):
         if self.report is None:
             return answer
         from assay.durable import deliver
-        from assay.report.page.document import answer_values, document
+        from assay.view.document import answer_values, document
 
         shown = answer_values(answer.view(), answer.charts)
         page = document(
@@ -133,18 +133,18 @@ class Histories(Answer):
     @property
     def charts(self) -> tuple[Chart, ...]:
         """The sessions, levels and steps of the worst histories."""
-        from assay.report.charts.history import history as chart
+        from assay.view.charts.history import history as chart
 
         return tuple(chart(annotated.history) for annotated in self._worst_first()[:MOST_CHARTS])
 
     def _worst_first(self) -> list[AnnotatedHistory]:
-        from assay.report.sentences.history import gravity
+        from assay.view.sentences.history import gravity
 
         return sorted(self.histories, key=lambda past: min(map(gravity, past.history.steps), default=(3, 0)))
 
     def view(self) -> Iterator[Block]:
         """The worst step; each history with its steps, what changed there, and its sessions."""
-        from assay.report.sentences import history as words
+        from assay.view.sentences import history as words
 
         yield Lead(words.lead(self.histories))
         if false_alarms := words.false_alarms(self.histories):
@@ -172,7 +172,7 @@ class Histories(Answer):
 
 def _step(past: MetricHistory, step: LevelShift, changes: Sequence[FactChange]) -> Iterator[Block]:
     """What happened, where it may have begun, and what else changed there."""
-    from assay.report.sentences import history as words
+    from assay.view.sentences import history as words
 
     symbol = {True: "▲", False: "▼", None: "◆"}[step.better]
     began = words.began(past, step)
@@ -188,8 +188,8 @@ def _step(past: MetricHistory, step: LevelShift, changes: Sequence[FactChange]) 
 
 def _sessions(past: MetricHistory) -> Table:
     """Each session with its value and a bar, from minimum to maximum; a step begins a section."""
-    from assay.report import figures
-    from assay.report.sentences import history as words
+    from assay.view import figures
+    from assay.view.sentences import history as words
 
     values = [entry.value for entry in past.entries]
     unit, texts = figures.column(values, past.point.unit)
@@ -215,8 +215,8 @@ def _overview(histories: Sequence[AnnotatedHistory]) -> Table:
 
 
 def _overview_row(past: MetricHistory) -> TableRow:
-    from assay.report import figures
-    from assay.report.sentences import history as words
+    from assay.view import figures
+    from assay.view.sentences import history as words
 
     level = past.levels[-1][0] if past.levels else past.entries[-1].value
     unit, (text,) = figures.column([level], past.point.unit)
@@ -229,7 +229,7 @@ def _overview_row(past: MetricHistory) -> TableRow:
 def _begun_since(results: Sequence[Result], since: float) -> list[Result]:
     """The runs of sessions whose first run is recent enough: no session counts with only part of its runs."""
     from assay.analyse.history import began_at
-    from assay.report.sentences.history import when
+    from assay.view.sentences.history import when
 
     sessions: dict[tuple[str, str], list[Run]] = {}
     for result in results:
@@ -293,7 +293,7 @@ def _changes(runs_dir: Path, old: SessionValue, new: SessionValue) -> list[FactC
     """Facts that differ between two sessions and could have changed a number."""
     from assay import provenance
     from assay.questions.definitions import programs
-    from assay.report.sentences.history import FactChange
+    from assay.view.sentences.history import FactChange
 
     changes = []
     for name in ("suite_digest", "assay_version"):
@@ -352,7 +352,7 @@ def _step_as_data(
     annotated: AnnotatedHistory, step: LevelShift, changes: Sequence[FactChange]
 ) -> dict[str, Any]:
     from assay.records import to_plain
-    from assay.report.sentences.history import around
+    from assay.view.sentences.history import around
 
     entries = annotated.history.entries
     return {

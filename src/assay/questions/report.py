@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from assay.records import Metric, Plan, Price, Result, Run, Scalar
-    from assay.report.charts.chart import Chart
-    from assay.report.contents.contents import Contents, Recipe, ReportedFact
-    from assay.report.contents.summaries import RunTime
-    from assay.report.page.sweep import SweepReport
     from assay.rundir.session import Session
     from assay.view.blocks import Block
+    from assay.view.charts.chart import Chart
+    from assay.view.contents import Contents, Recipe, ReportedFact
+    from assay.view.summaries import RunTime
+    from assay.view.sweep_page import SweepReport
 
 Form = Literal["html", "markdown"]
 SUFFIXES = {"html": ".html", "markdown": ".md"}
@@ -153,10 +153,9 @@ class RunsReport:
 
     def text(self, form: Form = "html") -> str:
         """The page as HTML, or as Markdown for a comment. Raises InputError for a sweep as Markdown."""
-        from assay.report import markdown
-        from assay.report.contents.contents import Contents
-        from assay.report.page import page
-        from assay.report.page import sweep as sweep_page
+        from assay.view import markdown, page
+        from assay.view import sweep_page as sweep_page
+        from assay.view.contents import Contents
 
         if isinstance(self.about, Contents):
             return markdown.text(self.about) if form == "markdown" else page.html(self.about)
@@ -166,14 +165,14 @@ class RunsReport:
 
     def plain(self) -> dict[str, Any]:
         """Its answers as plain data."""
-        from assay.report.contents.contents import Contents
-        from assay.report.page import sweep as sweep_page
+        from assay.view import sweep_page as sweep_page
+        from assay.view.contents import Contents
 
         return _plain(self.about) if isinstance(self.about, Contents) else sweep_page.plain(self.about)
 
     def with_logs(self, page: Path) -> RunsReport:
         """The same with links to the logs of its runs, which are copied into a folder next to the page."""
-        from assay.report.contents.contents import Contents
+        from assay.view.contents import Contents
 
         if not isinstance(self.about, Contents):
             return self
@@ -182,8 +181,8 @@ class RunsReport:
     @property
     def charts(self) -> tuple[Chart, ...]:
         """The charts of its page, for a notebook; a sweep's are in the page only."""
-        from assay.report.charts import charts
-        from assay.report.contents.contents import Contents
+        from assay.view.charts import charts
+        from assay.view.contents import Contents
 
         return charts(self.about) if isinstance(self.about, Contents) else ()
 
@@ -218,8 +217,8 @@ def _gathered(
     with_identity: bool,
 ) -> Contents:
     from assay.read import flops
-    from assay.report.contents import contents
     from assay.suite.findings import suggestion
+    from assay.view import contents
 
     plan = _shared_plan(sets)
     known = _sides(sets)
@@ -243,7 +242,7 @@ def _gathered(
 
 
 def _run_times(contents: Contents, runs_dir: Path) -> tuple[RunTime, ...]:
-    from assay.report.contents.summaries import run_times
+    from assay.view.summaries import run_times
 
     def directory(result: Result) -> Path:
         session, _, trial = result.run.id.rpartition("/")
@@ -254,8 +253,8 @@ def _run_times(contents: Contents, runs_dir: Path) -> tuple[RunTime, ...]:
 
 def _without_identity(contents: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:
     """The contents, with names of machines and people left out when written."""
-    from assay.report.contents.pseudonyms import LEFT_OUT, anonymous
     from assay.rundir.session import Session
+    from assay.view.pseudonyms import LEFT_OUT, anonymous
 
     hosts = [Session(runs_dir / recipe.session).header.host for recipe in recipes]
     texts = [text for r in recipes for text in (r.command_line, *r.files.values(), *r.commands.values())]
@@ -284,8 +283,8 @@ def _prices(sets: Sequence[RunSet], sides: Mapping[str, Sequence[Result]]) -> di
 def _with_logs(contents: Contents, page: Path, runs_dir: Path) -> Contents:
     """The contents with links to the logs, which are copied into a folder next to the page."""
     from assay.durable import deliver
-    from assay.report.page.document import log_html
     from assay.rundir.session import Session
+    from assay.view.document import log_html
 
     folder = page.with_name(f"{page.stem}-logs")
     links: dict[str, dict[str, str]] = {}
@@ -339,7 +338,7 @@ def _facts(sides: Mapping[str, Sequence[Result]], *, with_identity: bool) -> lis
     from itertools import chain
 
     from assay import provenance
-    from assay.report.contents.contents import ReportedFact
+    from assay.view.contents import ReportedFact
 
     known = [[r.provenance for r in results if r.provenance is not None] for results in sides.values()]
     own = [{fact.name: fact.a for fact in provenance.side_by_side(side, ())} for side in known]
@@ -378,7 +377,7 @@ def _recipes(sides: Mapping[str, Sequence[Result]], runs_dir: Path) -> list[Reci
 
 
 def _recipe(session: Session, runs: Sequence[Run]) -> Recipe:
-    from assay.report.contents.contents import Recipe
+    from assay.view.contents import Recipe
 
     header = session.header
     files = {name: session.path / name for name in ("suite.yaml", "systems.yaml")}
@@ -423,8 +422,8 @@ def _text(path: Path) -> str:
 
 def _plain(contents: Contents) -> dict[str, Any]:
     """The answers as plain data."""
-    from assay.report.contents.answers import answers
-    from assay.report.sentences.ranking import plain
+    from assay.view.answers import answers
+    from assay.view.sentences.ranking import plain
 
     return {
         "runs": contents.runs,

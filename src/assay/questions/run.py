@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from assay.questions.gate import GateResult
     from assay.records import Comparison, Doubt, Result
-    from assay.report.contents.contents import Contents
     from assay.run.drive import CompletedSession
     from assay.run.interim_looks import Look
     from assay.run.progress import Tell
     from assay.suite import Suite, Systems
+    from assay.view.contents import Contents
 
 Outcome = Literal["good", "worse", "undecided", "left"]
 BASELINE_FILE = "baseline.txt"  # in a session's directory: the reference that it is compared with
@@ -76,7 +76,7 @@ class RunResult:
     def document(self) -> dict[str, Any]:
         """The output of `--json`."""
         from assay.records import to_plain
-        from assay.report.sentences import why as why_words
+        from assay.view.sentences import why as why_words
 
         completed, contents = self.completed, self.contents
 
@@ -175,7 +175,7 @@ def run(
 
 def contents_of(completed: CompletedSession, runs_dir: Path) -> Contents:
     """The contents of a session's report, whose runs are in the index now."""
-    from assay.report.contents.contents import gather
+    from assay.view.contents import gather
 
     reindex(runs_dir, {completed.session.id})
     run_set = RunSet(completed.session.id, completed.results, completed.plan)

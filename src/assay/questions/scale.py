@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from assay.analyse.scaling.study import Study
     from assay.records import Scaling
-    from assay.report.charts.chart import Chart
     from assay.view.blocks import Block
+    from assay.view.charts.chart import Chart
 
 MOST_TOGETHER = 4  # curves in one table
 
@@ -136,8 +136,8 @@ class ScalingCurves(Answer):
     @property
     def charts(self) -> tuple[Chart, ...]:
         """The speed-up of the curves of each benchmark and metric, with the ideal."""
-        from assay.report.charts.scaling import scaling
-        from assay.report.tables import gathered
+        from assay.view.charts.scaling import scaling
+        from assay.view.tables import gathered
 
         sides = tuple(dict.fromkeys(curve.system for curve in self.curves))
         groups = gathered(self.curves, lambda curve: (curve.benchmark, curve.metric))
@@ -177,8 +177,8 @@ class ScalingCurves(Answer):
 
 
 def _curves_in_one_table(studies: Sequence[Study]) -> Iterator[Block]:
-    from assay.report.sentences import scaling as words
     from assay.view import verdicts
+    from assay.view.sentences import scaling as words
 
     for study in studies:
         yield from (Heading(words.heading(study)), Paragraph(words.lead(study)))

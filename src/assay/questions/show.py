@@ -154,7 +154,7 @@ class RunDetails(Answer):
 
     def view(self) -> Iterator[Block]:
         """A ranking, or each system's machine, numbers and series; shares, failures, doubts."""
-        from assay.report.sentences.run_details import describe_usages
+        from assay.view.sentences.run_details import describe_usages
 
         yield Paragraph(_what_there_is(self.runs), "strong", wraps=False)
         if self.rankings:
@@ -172,7 +172,7 @@ class RunDetails(Answer):
 
     def _ranked(self) -> Iterator[Block]:
         """The order of many systems, and failed runs; each system's own results are one command away."""
-        from assay.report.sentences import ranking as words
+        from assay.view.sentences import ranking as words
 
         yield from words.blocks(self.rankings)
         first = self.rankings[0]
@@ -185,7 +185,7 @@ class RunDetails(Answer):
         """The document, as its schema describes it."""
         from assay.analyse.points.groups import cause
         from assay.records import to_plain
-        from assay.report.sentences import ranking as ranking_words
+        from assay.view.sentences import ranking as ranking_words
 
         return {
             "schema": "assay.show/1",
@@ -236,7 +236,7 @@ def _lines(lines: Iterable[str]) -> Iterator[Block]:
 
 def _what_there_is(runs: RunSet) -> str:
     """What exists, and what should have been measured but was not: it affects every value below."""
-    from assay.report.sentences.exchange import first_transport_line
+    from assay.view.sentences.exchange import first_transport_line
 
     sessions = sorted({f"{r.run.suite}/{r.run.session}" for r in runs.results})
     good = sum(r.counts for r in runs.results)
@@ -248,10 +248,9 @@ def _what_there_is(runs: RunSet) -> str:
 
 
 def _of_system(system: SystemFigures) -> Iterator[Block]:
-    from assay.report import figures
-    from assay.report.sentences import exchange as exchange_words
-    from assay.report.sentences.run_details import describe_nodes, placement_lines
-    from assay.view import runs
+    from assay.view import figures, runs
+    from assay.view.sentences import exchange as exchange_words
+    from assay.view.sentences.run_details import describe_nodes, placement_lines
 
     results = system.results
     yield Heading(system.name)
@@ -293,8 +292,8 @@ def _facts(results: Sequence[Result]) -> str:
 
 def _numbers(system: SystemFigures) -> Table:
     """One row per metric and point."""
-    from assay.report import figures
-    from assay.report.tables import OPERATOR, gathered
+    from assay.view import figures
+    from assay.view.tables import OPERATOR, gathered
 
     rows = []
     shown = [here for here in system.points if OPERATOR not in here.group.point.labels]

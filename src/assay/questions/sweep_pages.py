@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from assay.analyse.sweeps.verdicts import SweepSession
     from assay.questions.evidence import RunSet
     from assay.records import Result
-    from assay.report.contents.contents import Recipe
-    from assay.report.page.sweep import SweepReport
+    from assay.view.contents import Recipe
+    from assay.view.sweep_page import SweepReport
 
 Definitions = Mapping[str, Mapping[str, Any]]
 
@@ -40,8 +40,8 @@ def sweep_of(
     """
     from assay.analyse.sweeps.verdicts import BORNE_BEFORE, judge_sweep
     from assay.node_sweep import NODES, PAIRS, RINGS, keep_off_methods
-    from assay.report.contents.contents import failures
-    from assay.report.page.sweep import SweepReport
+    from assay.view.contents import failures
+    from assay.view.sweep_page import SweepReport
 
     definitions = {
         name: definition for run_set in sets for name, definition in _definitions(run_set, runs_dir).items()
@@ -88,7 +88,7 @@ def slow_systems(session: str, runs_dir: Path) -> Mapping[str, str]:
     session  `<suite>/<session>`; empty if it is no sweep. Raises InputError if it can't be judged.
     """
     from assay.questions.evidence import run_set
-    from assay.report.sentences.sweep import told_apart
+    from assay.view.sentences.sweep import told_apart
 
     sets = [run_set(runs_dir, session)]
     if not is_sweep(sets, runs_dir):
@@ -146,7 +146,7 @@ def _measured(run_set: RunSet, definitions: Definitions) -> SweepSession:
 
 
 def _about(definitions: Definitions, results: Sequence[Result]) -> list[tuple[str, str]]:
-    from assay.report.sentences.history import when
+    from assay.view.sentences.history import when
 
     begun = [result.run.created_at for result in results]
     launchers = dict.fromkeys(definition["launcher"] for definition in definitions.values())

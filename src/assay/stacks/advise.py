@@ -705,8 +705,8 @@ def _indicator_lines(advice: StackAdvice) -> Iterator[str]:
 
 
 def _candidate_lines(candidate_figures: CandidateFigures, chosen: Candidate | None) -> Iterator[str]:
-    from assay.report import figures
-    from assay.report.sentences.sentences import evidence, needed, questions
+    from assay.view import figures
+    from assay.view.sentences.sentences import evidence, needed, questions
 
     candidate = candidate_figures.candidate
     mark = "→" if chosen is not None and candidate.stack.digest == chosen.stack.digest else " "

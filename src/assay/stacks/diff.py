@@ -599,7 +599,7 @@ def _effect_block(effect: KnownEffect) -> Block:
 
 def _effect_lines(effect: KnownEffect) -> Iterator[str]:
     """The verdict with its interval, what it rests on, what else changed, and the doubts."""
-    from assay.report.sentences.sentences import answer, evidence, needed, questions
+    from assay.view.sentences.sentences import answer, evidence, needed, questions
 
     (question,) = questions([effect.comparison])
     yield f"  {answer(question)}"

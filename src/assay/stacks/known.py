@@ -468,7 +468,7 @@ def _version(name: str, version: str, builds: Mapping[str, str]) -> str:
 
 def level_blocks(level: KnownLevel) -> Iterator[Block]:
     """One figure, what it rests on, and its doubts."""
-    from assay.report import figures
+    from assay.view import figures
 
     estimate = level.level.estimate
     unit, (value,) = figures.column([estimate.value], estimate.unit, [figures.half_width(estimate)])

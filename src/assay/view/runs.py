@@ -9,11 +9,11 @@ from itertools import pairwise
 from assay.analyse.confusion import evaluated
 from assay.analyse.points.groups import place_of
 from assay.records import Point, Result, Series
-from assay.report import figures
-from assay.report.sentences.run_details import most_confused
-from assay.report.tables import OPERATOR, by_operator, gathered, operator_setting
 from assay.units import human
+from assay.view import figures
 from assay.view.blocks import Table, TableBody, TableRow
+from assay.view.sentences.run_details import most_confused
+from assay.view.tables import OPERATOR, by_operator, gathered, operator_setting
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 32  # characters of a spark line

@@ -13,9 +13,9 @@ from assay.analyse.mlperf.score import ScoredSet, SetScore
 from assay.analyse.mlperf.score_doubts import SCORE_CONTRADICTS
 from assay.analyse.mlperf.training_sets import set_of_runs
 from assay.records import Doubt, InferenceRun, TrainingRun
-from assay.report.sentences import split
 from assay.units import counted, human
 from assay.view.blocks import Block, Doubts, Heading, Paragraph, Table, TableBody, TableRow
+from assay.view.sentences import split
 
 _TONES: Final = {"success": "holds", "aborted": "undecided", "unfinished": "fails", "invalid": "fails"}
 _CHECK_TONES: Final[Mapping[State, str]] = {"ok": "holds", "fail": "fails", "not applicable": "dim"}

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from assay.analyse.mlperf.convergence import Convergence
 from assay.analyse.mlperf.decompose import Decomposition, UndecomposedBenchmark
-from assay.report.sentences import split
 from assay.view.blocks import Block, Fold, Paragraph, Table, TableBody
+from assay.view.sentences import split
 
 MOST_DIFFERENCES = 12  # in the short form
 _WIDEST_NAME = 14  # characters that fit in a column

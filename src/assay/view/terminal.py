@@ -13,7 +13,6 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from assay.report.folding import FoldedText
 from assay.view.blocks import (
     Block,
     Doubts,
@@ -26,6 +25,7 @@ from assay.view.blocks import (
     TableRow,
     Verbatim,
 )
+from assay.view.folding import FoldedText
 
 STYLES: Final[dict[str, str]] = {
     "": "",

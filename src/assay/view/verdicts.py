@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from assay.analyse.comparison.families import curve_verdicts
 from assay.analyse.comparison.sides import OpenQuestion
 from assay.records import Comparison, Doubt, Estimate, Requirement, Result, Scalar, Scaling, ScalingPoint
-from assay.report import figures
-from assay.report.sentences import exchange as exchange_words
-from assay.report.sentences import why as why_words
-from assay.report.sentences.recommendation import advised
-from assay.report.sentences.sentences import (
+from assay.view import figures
+from assay.view.blocks import Block, Doubts, Lead, Paragraph, Table, TableBody, TableRow, Tone
+from assay.view.sentences import exchange as exchange_words
+from assay.view.sentences import why as why_words
+from assay.view.sentences.recommendation import advised
+from assay.view.sentences.sentences import (
     REQUIREMENT_SYMBOLS,
     SYMBOLS,
     allowances,
@@ -25,9 +26,8 @@ from assay.report.sentences.sentences import (
     verdict_word,
     visible,
 )
-from assay.report.sentences.why import undecided_lines
-from assay.report.tables import gathered
-from assay.view.blocks import Block, Doubts, Lead, Paragraph, Table, TableBody, TableRow, Tone
+from assay.view.sentences.why import undecided_lines
+from assay.view.tables import gathered
 
 if TYPE_CHECKING:
     from assay.analyse.feeding import Feeding

@@ -10,9 +10,9 @@ from litestar import Response, get
 from assay.data.pages import frame_pictures
 from assay.data.questions.classes import ClassShares, class_shares
 from assay.data.questions.query import query_data
-from assay.report.charts.classes import NamedShare, share_bars
-from assay.report.page.document import numbered
 from assay.units import counted, human
+from assay.view.charts.classes import NamedShare, share_bars
+from assay.view.document import numbered
 from assay.web.queries import FormField, Name, QuestionForm, some
 from assay.web.rendering import with_query
 from assay.web.session_pages import command_line

@@ -32,8 +32,8 @@ from assay.questions.scale import Scale
 from assay.questions.score import score
 from assay.questions.show import Show
 from assay.questions.sweep import judged_sweep_document
-from assay.report.contents.contents import Contents
 from assay.stacks.known import list_stacks, show_stack
+from assay.view.contents import Contents
 from assay.web.queries import Attempt, Line, ListQuestion, Name, Names, Required, RequiredNames, some
 from assay.web.refusals import PROBLEMS
 from assay.web.site import Site

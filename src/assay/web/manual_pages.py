@@ -19,7 +19,7 @@ from litestar.exceptions import NotFoundException
 from assay.errors import InputError
 from assay.questions.explain import Explain
 from assay.records import SEVERITIES, SUBJECTS
-from assay.report.page.document import answer_values
+from assay.view.document import answer_values
 from assay.web.rendering import CACHED_S, page
 
 START = "index.md"

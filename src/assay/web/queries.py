@@ -14,9 +14,9 @@ from assay.errors import InputError
 from assay.questions.browsing import MOST_ROWS, RowPage, browse
 from assay.questions.question import Question
 from assay.records import RunState
-from assay.report.page.document import answer_values
 from assay.store import Filter, SortOrder
 from assay.units import moment
+from assay.view.document import answer_values
 from assay.web.rendering import page, with_query
 
 LONGEST = 300  # characters of a value

@@ -15,9 +15,9 @@ from jinja2 import Environment
 from litestar import MediaType, Response
 
 from assay import redact
-from assay.report.page.document import chart_runtime, environment, page_text
 from assay.units import human, human_seconds
 from assay.version import __version__
+from assay.view.document import chart_runtime, environment, page_text
 from assay.web.access import ASKING
 
 STYLES = ("report.css", "site.css")

@@ -14,8 +14,8 @@ from litestar.exceptions import NotFoundException
 
 from assay.errors import InputError
 from assay.questions.score_pages import score_page, score_set
-from assay.report import figures
 from assay.units import counted
+from assay.view import figures
 from assay.view.scores import runs_table, verdict
 from assay.web.queries import Name, PageNumber, page_links, some
 from assay.web.rendering import page, with_query

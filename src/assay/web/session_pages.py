@@ -17,13 +17,13 @@ from litestar.response import Redirect
 from assay.questions.report import report
 from assay.questions.run_logs import read_log, run_logs, search_log
 from assay.questions.show import RunDetails, show
-from assay.report import figures
-from assay.report.contents.contents import Contents
-from assay.report.page import page as report_page
-from assay.report.page import sweep as sweep_page
-from assay.report.page.sweep import SweepReport
 from assay.rundir.log_pages import MOST_LINES, LogLine
 from assay.rundir.session import Session
+from assay.view import figures
+from assay.view import page as report_page
+from assay.view import sweep_page as sweep_page
+from assay.view.contents import Contents
+from assay.view.sweep_page import SweepReport
 from assay.web.live import followed
 from assay.web.queries import Attempt, Line, Name, some
 from assay.web.rendering import log_url, page, session_url, with_query

@@ -10,12 +10,12 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 
 from assay.errors import InputError
-from assay.report import figures
-from assay.report.sentences.history import when
 from assay.rundir.session import Session, sessions_of
 from assay.stacks.known import KnownLevel, KnownStack, list_stacks, show_stack
 from assay.units import counted
+from assay.view import figures
 from assay.view.blocks import Table, TableBody, TableRow
+from assay.view.sentences.history import when
 from assay.web.queries import FormField, Name, QuestionForm, some
 from assay.web.rendering import page, session_url, with_query
 from assay.web.session_pages import command_line

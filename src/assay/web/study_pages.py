@@ -16,15 +16,15 @@ from assay.questions.compare import Compare, Comparisons, Rankings
 from assay.questions.history import History
 from assay.questions.report import report
 from assay.questions.scale import Scale
-from assay.report.charts.exchange import exchanges
-from assay.report.contents.contents import Contents, failures
-from assay.report.page import document as report_document
-from assay.report.page import page as report_page
-from assay.report.page.page import doubt_values
-from assay.report.sentences import exchange as exchange_words
-from assay.report.sentences import sentences
-from assay.report.sentences.exchange import transport_tables
 from assay.store import Filter
+from assay.view import document as report_document
+from assay.view import page as report_page
+from assay.view.charts.exchange import exchanges
+from assay.view.contents import Contents, failures
+from assay.view.page import doubt_values
+from assay.view.sentences import exchange as exchange_words
+from assay.view.sentences import sentences
+from assay.view.sentences.exchange import transport_tables
 from assay.web.queries import FormField, Group, Name, QuestionForm, References, listed, some
 from assay.web.rendering import page, with_query
 from assay.web.session_pages import command_line, report_values

@@ -13,7 +13,7 @@ from assay.analyse.comparison.families import corrected
 from assay.analyse.comparison.verdict import decide, gate_verdict
 from assay.analyse.statistics.intervals import LogInterval, paired
 from assay.records import Comparison, Estimate, Family, Point
-from assay.report import figures, tables
+from assay.view import figures, tables
 from assay.view.terminal import plain, shown
 from assay.view.verdicts import verdicts
 from conftest import long_but, tries

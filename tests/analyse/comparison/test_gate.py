@@ -16,7 +16,7 @@ from assay.analyse.comparison.verdict import gate_verdict, overall
 from assay.questions import gate as gate_questions
 from assay.questions.gate import GateSide
 from assay.records import Better, Comparison, Doubt, Estimate, Family, Point
-from assay.report.junit import junit
+from assay.view.junit import junit
 
 
 def comparison(low: float | None, high: float | None, better: Better | None = "higher") -> Comparison:

@@ -12,9 +12,9 @@ from assay.analyse.comparison.verdict import allowing_for, gate_verdict, more_ru
 from assay.analyse.expectations.requirements import decide as decide_requirement
 from assay.analyse.judgement import compare_with_doubts
 from assay.records import Better, Comparison, Estimate, NodeCounts, Result
-from assay.report.sentences import sentences
-from assay.report.sentences.recommendation import advised
-from assay.report.sentences.why import undecided_lines, undecided_reason
+from assay.view.sentences import sentences
+from assay.view.sentences.recommendation import advised
+from assay.view.sentences.why import undecided_lines, undecided_reason
 from stated_runs import metrics, side
 
 ALONE = NodeCounts(elapsed_s=10.0, cpus=2, busy_cpu_s=10.0, job_cpu_s=9.99, stolen_cpu_s=0.0, cpu_wait_s=0.1)

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from assay.analyse.judgement import compare_with_doubts
 from assay.cli import assay
 from assay.records import Comparison
-from assay.report.sentences import sentences
-from assay.report.sentences.recommendation import advised
 from assay.view import terminal, verdicts
+from assay.view.sentences import sentences
+from assay.view.sentences.recommendation import advised
 from stated_runs import metrics, side
 
 DICE = random.Random(5)

@@ -10,8 +10,8 @@ import pytest
 from assay.analyse.judgement import compare_with_doubts
 from assay.analyse.statistics import intervals
 from assay.records import Comparison, Estimate, Result
-from assay.report.sentences import sentences
-from assay.report.sentences.recommendation import advised
+from assay.view.sentences import sentences
+from assay.view.sentences.recommendation import advised
 from conftest import tries
 from stated_runs import metrics, side
 

@@ -17,11 +17,10 @@ from assay.analyse.comparison.sides import baseline_of, led_by, primary_metrics
 from assay.cli import assay as command_line
 from assay.errors import InputError
 from assay.records import Measurement, Metric, Result, RunState
-from assay.report import markdown
-from assay.report.contents.contents import gather
-from assay.report.page import page
-from assay.report.sentences.recommendation import recommendation
 from assay.run.interim_looks import undecided
+from assay.view import markdown, page
+from assay.view.contents import gather
+from assay.view.sentences.recommendation import recommendation
 
 DECLARED = {
     "throughput": Metric("throughput", "images/s", "higher", "speed", True),

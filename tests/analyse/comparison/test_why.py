@@ -13,11 +13,9 @@ from rich.console import Console
 from assay.analyse.comparison.why import Reasons, why
 from assay.analyse.times import Times, mean_times, times
 from assay.records import Measurement, Metric, NodeCounts, Point, Provenance, Result, Scalar
-from assay.report import markdown
-from assay.report.contents.contents import gather
-from assay.report.page import page
-from assay.report.sentences import why as why_words
-from assay.view import terminal, verdicts
+from assay.view import markdown, page, terminal, verdicts
+from assay.view.contents import gather
+from assay.view.sentences import why as why_words
 from stated_runs import result
 
 NAMES = ("metal", "pods")

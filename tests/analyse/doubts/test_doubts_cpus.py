@@ -12,9 +12,8 @@ from rich.console import Console
 from assay.analyse.judgement import scaling_with_doubts
 from assay.analyse.scaling.curve import curves
 from assay.records import Doubt, NodeCounts, Provenance, Result, Scalar
-from assay.report import markdown
-from assay.report.contents.contents import gather
-from assay.view import terminal, verdicts
+from assay.view import markdown, terminal, verdicts
+from assay.view.contents import gather
 from stated_runs import metrics, result
 
 

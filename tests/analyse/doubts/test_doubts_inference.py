@@ -9,8 +9,8 @@ import pytest
 from assay.analyse.judgement import compare_with_doubts
 from assay.formats.mlperf_inference import INFERRED, THROUGHPUT, TOKENS
 from assay.records import Doubt, Measurement, Metric, Result, Scalar
-from assay.report import markdown
-from assay.report.contents.contents import gather
+from assay.view import markdown
+from assay.view.contents import gather
 from stated_runs import metrics, side
 
 OFFICIAL: dict[str, Scalar] = {

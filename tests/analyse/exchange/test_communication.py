@@ -12,10 +12,9 @@ from assay.analyse.exchange.communication import Communication, exchange_s
 from assay.analyse.scaling.curve import curves
 from assay.analyse.scaling.study import study
 from assay.records import Measurement, Metric, Result, Run, Scalar, to_plain
-from assay.report import markdown
-from assay.report.contents.contents import gather
-from assay.report.page import page
-from assay.report.sentences import scaling as scaling_words
+from assay.view import markdown, page
+from assay.view.contents import gather
+from assay.view.sentences import scaling as scaling_words
 from stated_runs import result
 
 MIB = 2**20

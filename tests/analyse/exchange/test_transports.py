@@ -15,7 +15,7 @@ from assay.cli import assay
 from assay.formats import exchange
 from assay.formats.nccl_debug import transports
 from assay.records import Links, Result
-from assay.report.sentences.exchange import MOST_ROWS, newest_transports, transport_lines, transport_table
+from assay.view.sentences.exchange import MOST_ROWS, newest_transports, transport_lines, transport_table
 from conftest import long_rows_but
 from stated_runs import result
 

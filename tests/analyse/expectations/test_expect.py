@@ -16,7 +16,7 @@ from assay.analyse.expectations.requirements import check, decide
 from assay.analyse.judgement import requirement_with_doubts
 from assay.analyse.statistics.sequential import nominal_p
 from assay.records import Estimate, Expectation, NodeCounts, Requirement, Result, RunState
-from assay.report.sentences.recommendation import advised
+from assay.view.sentences.recommendation import advised
 from assay.view.terminal import shown
 from assay.view.verdicts import requirements
 from assay_payloads.measuring.service_level import PERCENTILE_RANK, percentile

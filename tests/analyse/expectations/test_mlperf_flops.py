@@ -20,8 +20,8 @@ from assay.analyse.points.groups import group
 from assay.analyse.statistics.intervals import one_mean
 from assay.cli import assay
 from assay.formats.sample_flops import SAMPLE_FLOPS, sample_flops
-from assay.report.sentences.run_details import describe_usages
 from assay.targets import era_of
+from assay.view.sentences.run_details import describe_usages
 from trained_results import imported
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from assay.analyse.mlperf.decompose import Decomposition, decompose
 from assay.records import Result, from_json, to_json
-from assay.report.sentences.split import evidence
+from assay.view.sentences.split import evidence
 from trained_results import imported, trained
 
 NAMES = ("a", "b")

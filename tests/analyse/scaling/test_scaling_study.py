@@ -22,12 +22,11 @@ from assay.cli import assay as command_line
 from assay.errors import InputError
 from assay.questions.scale import ScalingCurves
 from assay.records import Doubt, Metric, Reading, Result
-from assay.report import markdown
-from assay.report.contents.contents import gather
-from assay.report.page import page
-from assay.report.sentences import scaling as scaling_words
-from assay.report.sentences import sentences
-from assay.report.sentences.recommendation import recommendation
+from assay.view import markdown, page
+from assay.view.contents import gather
+from assay.view.sentences import scaling as scaling_words
+from assay.view.sentences import sentences
+from assay.view.sentences.recommendation import recommendation
 from conftest import tries
 from stated_runs import metrics, side
 

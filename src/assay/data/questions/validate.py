@@ -40,8 +40,8 @@ from assay.questions.question import (
 )
 from assay.questions.systems import kubernetes_options
 from assay.questions.values import File, Folder, Location, PresentPath
-from assay.report import figures
 from assay.units import counted, rough_seconds
+from assay.view import figures
 from assay.view.blocks import Block, Paragraph
 from assay_payloads.datasets.chunks import ManifestChunks
 from assay_payloads.datasets.frame_files import WITH_PIXELS, without_pixels

@@ -35,10 +35,10 @@ from assay.questions.question import RUNS, Answer, Question, option, question
 from assay.questions.run import BASELINE_FILE
 from assay.questions.values import Duration, File, Location
 from assay.records import Comparison, Point
-from assay.report.contents.contents import gather
 from assay.rundir.session import Session, sessions
 from assay.units import seconds
 from assay.view.blocks import Block, Paragraph
+from assay.view.contents import gather
 
 MOST_BYTES = 4096  # of a reference in a file
 IDLE_S = 10.0  # after which a client that sends nothing is closed
