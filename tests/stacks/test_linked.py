@@ -103,7 +103,7 @@ def test_time_lost_to_others_stretches_the_interval_as_it_does_for_systems() -> 
     b = [observed("b", at, y, lost=0.0) for at, (_, y) in enumerate(pairs)]
     found = compared(a, b)
     assert found.verdict == "undecided"
-    assert "may have waited" in found.reason
+    assert "may have held" in found.reason
 
 
 def test_a_value_that_is_not_above_zero_has_no_ratio() -> None:

@@ -39,8 +39,8 @@ def test_an_exploration_without_a_verdict_says_why_and_what_to_do() -> None:
     assert said.startswith("No candidate is shown to be better than the incumbent beyond the margin of 0.02.")
     assert "run it again on an idle machine, under another name" in said
     assert (
-        "s01  undecided: claimed jointly with 1 others (Bonferroni), incumbent may have waited for 65 %"
-        in said
+        "s01  undecided: claimed jointly with 1 others (Bonferroni), others on its CPUs may have held "
+        "incumbent back by 65 %" in said
     )
     assert said.count("doubt busy-neighbours") == 1
 
@@ -65,9 +65,7 @@ def test_a_bisection_on_a_busy_machine_names_nothing_for_certain() -> None:
     found = bisected(0.65)
     assert not found.decided
     said = "\n".join(stack_bisect.answer(found))
-    assert said.startswith(
-        "No verdict: GOOD may have waited for 65 % of its run because others used its CPUs"
-    )
+    assert said.startswith("No verdict: others on its CPUs may have held GOOD back by 65 %")
     assert "b 1 → 2 may make it slower" in said
     assert "another --name" in said
 

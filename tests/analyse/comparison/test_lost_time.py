@@ -48,10 +48,7 @@ def test_neighbours_that_one_side_felt_more_do_not_reverse_a_verdict() -> None:
     assert found.ratio.low is not None
     assert found.ratio.low > 3
     assert (found.verdict, found.by_margin, found.runs_needed) == ("undecided", False, None)
-    lost = (
-        "two-threads may have waited for 93 % of its run because others used its CPUs, and one-thread for 97 "
-        "%"
-    )
+    lost = "others on its CPUs may have held two-threads back by 93 %, and one-thread by 97 %"
     assert lost in found.reason
     assert found.reason.endswith("run again on an idle machine")
     assert gate_verdict(found).answer == "undecided"
@@ -71,10 +68,7 @@ def test_the_headline_and_the_sentence_say_it() -> None:
     assert "busy-neighbours" in said
     answer = sentences.answer(asked[0])
     assert answer.startswith("It is undecided whether one-thread is as fast as two-threads")
-    assert (
-        "two-threads may have waited for 93 % of its run because others used its CPUs, and one-thread for 97 "
-        "%" in answer
-    )
+    assert "others on its CPUs may have held two-threads back by 93 %, and one-thread by 97 %" in answer
 
 
 def test_of_several_pairs_no_sentence_speaks_of_a_and_b() -> None:
@@ -83,7 +77,7 @@ def test_of_several_pairs_no_sentence_speaks_of_a_and_b() -> None:
     found = [pairs[0], replace(pairs[1], b="third")]
     (line,) = undecided_lines(found)
     assert line.startswith(
-        "undecided train throughput: runs may have waited for up to 97 % of their time because others used "
+        "undecided train throughput: others on the CPUs may have held runs back by up to 97 %"
     )
 
 
@@ -91,13 +85,13 @@ def test_beside_such_a_load_nothing_says_what_more_runs_can_show() -> None:
     found = compared(runs(SLOW, TWO_THREADS), runs(FAST, ONE_THREAD, system="b"))
     (line,) = undecided_lines([found])
     assert line == (
-        "undecided train throughput: two-threads may have waited for 93 % of its run because others used its "
-        "CPUs, and one-thread for 97 %: more runs under such a load decide nothing"
+        "undecided train throughput: others on its CPUs may have held two-threads back by 93 %, and "
+        "one-thread by 97 %: more runs under such a load decide nothing"
     )
     assert not more_runs_may_decide(found)
     advice = advised([found])
     assert advice.action == "Run again on an idle machine"
-    assert advice.sentence.startswith("The only comparison is undecided; two-threads may have waited")
+    assert advice.sentence.startswith("The only comparison is undecided; others on its CPUs may have held")
     asked = sentences.questions([found])
     assert sentences.resolution(asked) == ""
     assert "detectable" not in sentences.evidence(asked[0])

@@ -7,11 +7,13 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from assay.analyse.points.encounters import BUSY_ERROR_S, lost_to_others
+from assay.analyse.comparison.verdict import lost_by_sides
+from assay.analyse.points.encounters import BUSY_ERROR_S
 from assay.records import NodeCounts, Result
 from conftest import ROOT
 from stated_runs import result
@@ -82,18 +84,38 @@ def test_the_loss_that_the_simulation_allows_for_is_that_of_assay() -> None:
     finally:
         sys.path.remove(str(BENCHMARKS / "statistics"))
     rng = np.random.default_rng(1)
-    for threads, load in ((1, 0.0), (1, 1.0), (1, 4.0), (2, 0.05), (2, 0.15), (2, 1.0), (2, 4.0)):
-        drawn = busy_machine._beside(rng, 20, 3, threads, load)
-        for runs, lost in zip(
-            zip(drawn.used, drawn.others, drawn.waited, strict=True), drawn.lost(), strict=True
-        ):
-            results = [_run_with(*map(float, counted)) for counted in zip(*runs, strict=True)]
-            assert lost_to_others(results, busy_machine.MARGIN) == pytest.approx(float(lost))
+    for threads, load in (
+        ((1, 1), 0.0),
+        ((1, 1), 1.0),
+        ((2, 1), 0.05),
+        ((2, 2), 0.15),
+        ((2, 2), 1.0),
+        ((2, 1), 4.0),
+    ):
+        a, b = (
+            busy_machine.beside(
+                rng, busy_machine.Program(count), np.full((20, 5), load), rng.random((20, 1)), uneven=0.05
+            )
+            for count in threads
+        )
+        for number, lost in enumerate(zip(*busy_machine.lost_by_sides(a, b), strict=True)):
+            sides = [[_run_with(runs, (number, block)) for block in range(5)] for runs in (a, b)]
+            blocks = list(zip(*sides, strict=True))
+            assert lost_by_sides(*sides, busy_machine.MARGIN, blocks) == pytest.approx(lost)
 
 
-def _run_with(used: float, others: float, waited: float) -> Result:
+def _run_with(runs: Any, which: tuple[int, int]) -> Result:
     """10 s, so that what is taken off for the kernel's coarse counting has to be added here."""
-    busy = 10 * (used + others) + 2 * BUSY_ERROR_S
-    node = NodeCounts(10.0, 2, busy_cpu_s=busy, job_cpu_s=10 * used, cpu_wait_s=10 * waited)
+    used, others, waited, runnable = (
+        10 * float(counted[which]) for counted in (runs.used, runs.others, runs.waited, runs.runnable)
+    )
+    busy = used + others + 2 * BUSY_ERROR_S
+    node = NodeCounts(
+        *(10.0, 2, "cpus"),
+        busy_cpu_s=busy,
+        job_cpu_s=used,
+        cpu_wait_s=waited,
+        queue_wait_s=runnable - used - others,
+    )
     made = result()
     return replace(made, run=replace(made.run, nodes=(node,)))

@@ -31,9 +31,17 @@ Lost = tuple[float, float]
 NOTHING_LOST: Lost = (0.0, 0.0)
 
 
-def lost_by_sides(a: Sequence[Result], b: Sequence[Result], margin: float) -> Lost:
-    """What two sides may have lost; 0 for a side that lost less than matters."""
-    return encounters.lost_to_others(a, margin), encounters.lost_to_others(b, margin)
+def lost_by_sides(
+    a: Sequence[Result], b: Sequence[Result], margin: float, blocks: Sequence[tuple[Result, Result]] = ()
+) -> Lost:
+    """What two sides may have lost; 0 for a side that lost less than matters.
+
+    blocks  a run of each, if both ran in the same shuffled blocks: only a difference between them matters
+    """
+    lost = encounters.lost_to_others(a, margin), encounters.lost_to_others(b, margin)
+    if not any(lost) or (beyond := encounters.lost_beyond_each_other(blocks)) is None:
+        return lost
+    return min(lost[0], beyond[0]), min(lost[1], beyond[1])
 
 
 def too_much(lost: Lost) -> bool:
@@ -55,7 +63,7 @@ def allowing_for(lost: Lost, estimate: Estimate, better: Better | None) -> Estim
 
 
 def lost_as_text(lost: Lost, names: tuple[str, str] = ("A", "B")) -> str:
-    """`A may have waited for 41 % of its run because others used its CPUs, and B for 38 %`; "" if nothing.
+    """`others on its CPUs may have held A back by 41 %, and B by 38 %`; "" if nothing.
 
     The share is that of the run, not of the measurement: which part of the run was measured is unknown.
     """
@@ -63,8 +71,8 @@ def lost_as_text(lost: Lost, names: tuple[str, str] = ("A", "B")) -> str:
     if not known:
         return ""
     (first, share), *second = known
-    also = "".join(f", and {name} for {of_it}" for name, of_it in second)
-    return f"{first} may have waited for {share} of its run because others used its CPUs{also}"
+    also = "".join(f", and {name} by {of_it}" for name, of_it in second)
+    return f"others on its CPUs may have held {first} back by {share}{also}"
 
 
 def what_decides(lost: Lost, shift: float) -> str:

@@ -40,8 +40,9 @@ _SIDES = (
 )
 _VERDICT = (
     " Verdicts allow for it: they must hold whatever either side lost, up to the time that it may have "
-    "waited, and above 20 % of its time the only verdict is `undecided` (docs/explanation/statistics.md). A "
-    "requirement has this doubt only if that time could change its verdict."
+    "waited, or by which it may have waited longer than the other side of the same blocks; above 20 % the "
+    "only verdict is `undecided` (docs/explanation/statistics.md). A requirement has this doubt only if that "
+    "time could change its verdict."
 )
 
 Share = Callable[[NodeCounts], float | None]

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from statistics import variance
 from typing import Generic, TypeVar
 
 from assay.records import NodeCounts, Result
@@ -22,6 +23,7 @@ T = TypeVar("T")
 COUNT_ERROR_S, BUSY_ERROR_S = 0.008, 0.018
 SWAP_WAIT_S = 1e-4  # for one page from a flash disk, if the kernel does not count the waiting itself
 PAGE_BYTES = 4096
+FEWEST_BLOCKS = 3  # that show how much the difference of two sides' losses varies
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,51 @@ def lost_to_others(results: Sequence[Result], margin: float) -> float:
             waited = encounter("", results, nodes_of, time)
             lost += 0.0 if waited is None else waited.share
     return min(1.0, lost)
+
+
+def lost_beyond_each_other(pairs: Sequence[tuple[Result, Result]]) -> tuple[float, float] | None:
+    """Shares by which A and B of the same shuffled blocks may have lost more than the other.
+
+    Sides that want as many CPUs as each other lose as much to the same neighbors, so that only a difference
+    matters. It shows twice, and the shares allow for the sum of both: in the CPU time that a side got, and in
+    the number of tasks that ran or waited on the CPUs, which is that of the neighbors plus what the side
+    itself wanted. Each is a mean over the blocks plus its standard error: a choice that is tested by
+    simulation (docs/explanation/statistics.md).
+
+    None without three blocks, or without these counts of one node and one set of CPUs. What it can't see is
+    that one side's threads wait for each other without giving up their CPU.
+    """
+    gets, wants = [], []
+    for run_a, run_b in pairs:
+        a, b = _share_of_cpus(run_a), _share_of_cpus(run_b)
+        if a is None or b is None or a[0] != b[0]:
+            return None
+        gets.append(math.log(a[1] / b[1]))
+        wants.append((a[2] - b[2]) / min(a[1], b[1]))
+    if len(pairs) < FEWEST_BLOCKS:
+        return None
+    by_a = _above([-log for log in gets]) + _above(wants)
+    by_b = _above(gets) + _above([-share for share in wants])
+    return -math.expm1(-by_a), -math.expm1(-by_b)
+
+
+def _share_of_cpus(result: Result) -> tuple[tuple[str, int], float, float] | None:
+    """A run's CPUs, how many of them it got, and how many tasks ran or waited on them.
+
+    None if it used several nodes, or if a kernel didn't count this.
+    """
+    node, *others = result.run.nodes or (None,)
+    if node is None or others or node.cpu_set is None or node.busy_cpu_s is None:
+        return None
+    if node.queue_wait_s is None or not node.job_cpu_s:
+        return None
+    runnable = (node.busy_cpu_s + node.queue_wait_s) / node.elapsed_s
+    return (node.cpu_set, node.cpus), node.job_cpu_s / node.elapsed_s, runnable
+
+
+def _above(values: Sequence[float]) -> float:
+    """The mean plus its standard error; 0 if that is less."""
+    return max(0.0, math.fsum(values) / len(values) + math.sqrt(variance(values) / len(values)))
 
 
 def lost_by_run(results: Sequence[Result]) -> list[float | None]:

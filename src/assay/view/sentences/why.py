@@ -110,7 +110,7 @@ def _describe_cause(alike: Sequence[Comparison], hindrance: Obstacle) -> str:
     waited = (
         lost_as_text(lost, (first.a, first.b))
         if len({(c.a, c.b) for c in alike}) == 1
-        else f"runs may have waited for up to {percent(max(lost))} of their time because others used the CPUs"
+        else f"others on the CPUs may have held runs back by up to {percent(max(lost))}"
     )
     more = any(map(more_runs_may_decide, alike))
     remedy = "run again on an idle machine" if more else "more runs under such a load decide nothing"
