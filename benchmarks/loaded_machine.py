@@ -1,8 +1,10 @@
-"""Verdicts on a loaded machine, with real processes: two threads against one, next to up to four competitors.
+"""Verdicts on a loaded machine, with real processes: B against A, next to up to four competitors.
 
-Two truths: the threads share the work (two are nearly twice as fast), or both do all of it (two are as fast
-as one). Threads meet after each round. Everything runs on the same two CPUs through `assay run`. For each
-truth and load it prints the ratio of one thread to two, the verdict of the interval alone, and the verdict.
+Three truths: A's two threads share the work of B's one (and are nearly twice as fast), they both do all of
+it (and are as fast as one), or both sides have two threads, of which B's do four fifths of the work of A's
+(and are 1.25 times as fast). Threads meet after each round. Everything runs on the same two CPUs through
+`assay run`. For each truth and load it prints the ratio of B to A, the verdict of the interval alone, and the
+verdict.
 
 Exits 1 if a verdict names the wrong direction.
 """
@@ -28,11 +30,16 @@ from assay.records import Estimate
 ASSAY = str(Path(sys.executable).with_name("assay"))
 CPUS = 2
 LOADS = (0, 1, 2, 4)
-WRONG = {"shared": {"faster", "equivalent"}, "doubled": {"faster", "slower"}}  # of one thread versus two
+# truth → threads and hashes per round and thread of A and of B, and the verdicts that are wrong
+TRUTHS = {
+    "shared": (((2, 4), (1, 8)), {"faster", "equivalent"}),
+    "doubled": (((2, 8), (1, 8)), {"faster", "slower"}),
+    "a fifth": (((2, 10), (2, 8)), {"slower", "equivalent"}),
+}
 PROGRAM = """\
 import hashlib, os, sys, threading, time
-threads, truth, seconds = int(os.environ["THREADS"]), sys.argv[1], float(sys.argv[2])
-block, each = bytes(1 << 18), 8 // threads if truth == "shared" else 8
+threads, each = int(os.environ["THREADS"]), int(os.environ["HASHES"])
+block, seconds = bytes(1 << 18), float(sys.argv[1])
 rounds, end, over = 0, time.monotonic() + seconds, False
 def decide():
     global rounds, over
@@ -52,21 +59,21 @@ print("rate", rounds / (time.monotonic() - begin))
 
 
 def site(directory: Path, truth: str, seconds: float, repeats: int) -> Path:
-    """A suite of the program with two threads (the baseline) and with one."""
+    """A suite of the program as A (the baseline) and as B."""
     program = directory / "threads.py"
     program.write_text(PROGRAM)
-    argv = [sys.executable, str(program), truth, str(seconds)]
+    argv = [sys.executable, str(program), str(seconds)]
     metric = {"pattern": "rate (?P<value>[0-9.]+)", "unit": "rounds/s", "better": "higher"}
     systems = {
-        name: {"launcher": "local", "env": {"THREADS": str(threads)}}
-        for name, threads in (("two-threads", 2), ("one-thread", 1))
+        name: {"launcher": "local", "env": {"THREADS": str(threads), "HASHES": str(hashes)}}
+        for name, (threads, hashes) in zip("ab", TRUTHS[truth][0], strict=True)
     }
     suite = {
-        "suite": truth,
+        "suite": "loaded",
         "workload": "command",
         "params": {"argv": argv, "metrics": {"rate": metric}},
         "systems": [*systems],
-        "baseline": "two-threads",
+        "baseline": "a",
         "repeats": repeats,
     }
     (directory / "systems.yaml").write_text(json.dumps(systems))
@@ -113,9 +120,9 @@ def main() -> None:
         )
     )
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CPUS])
-    print(f"{'threads':8} {'load':>4}  {'one over two threads':24} {'interval alone':14} verdict")
+    print(f"{'threads':8} {'load':>4}  {'B over A':24} {'interval alone':14} verdict")
     wrong = 0
-    for truth, not_true in WRONG.items():
+    for truth, (_, not_true) in TRUTHS.items():
         for load in (load for load in LOADS if load <= asked.most):
             found = compared(truth, load, asked.seconds, asked.repeats)
             ratio = Estimate(**found["ratio"])

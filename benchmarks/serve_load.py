@@ -24,7 +24,7 @@ try:
     from locust import HttpUser, constant_throughput, task
     from locust.env import Environment
 except ImportError:
-    absent("locust: pip install 'assay[bench]'")
+    absent("locust: pip install 'cluster-assay[bench]'")
 
 from serve import cpu_s, memory_mb, served, write_runs
 

@@ -188,7 +188,7 @@ def test_init_says_how_to_install_torch_where_the_suite_lacks_it(
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: object() if installed else None)
     end = printed("init", tmp_path / "my-suite").splitlines()[-2:]
     told = f"torch is not installed in {sys.executable}, and this suite needs it. Install it first:"
-    assert (end == [told, "  pip install 'assay[torch]'"]) is not installed
+    assert (end == [told, "  pip install 'cluster-assay[torch]'"]) is not installed
 
 
 def test_init_leaves_files_that_are_there_unless_forced(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_without_pytest_the_contracts_say_what_to_install(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; import assay.testing.formats"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "assay.testing needs pytest and hypothesis" in done.stderr
-    assert "pip install 'assay[testing]'" in done.stderr
+    assert "pip install 'cluster-assay[testing]'" in done.stderr
 
 
 def test_nothing_else_of_assay_imports_pytest() -> None:

@@ -1,4 +1,4 @@
-"""What `pip install assay` brings: its size, and one source of the version."""
+"""What `pip install cluster-assay` brings: its size, and one source of the version."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_every_block_of_commands_is_run_by_a_test_here() -> None:
 @pytest.mark.parametrize("text", [README, HOME, SUITES, TUTORIAL])
 def test_what_is_installed_exists(text: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    named = re.findall(r"pip install '?(\w+)(?:\[(\w+)\])?'?", text)
+    named = re.findall(r"pip install '?([\w-]+)(?:\[(\w+)\])?'?", text)
     assert named
     for name, extra in named:
         assert name == project["name"]

@@ -50,5 +50,5 @@ def command(directory: Path, force: bool, as_json: bool) -> None:
     if importlib.util.find_spec(_NEEDED) is None:
         click.echo(
             f"{_NEEDED} is not installed in {sys.executable}, and this suite needs it. Install it first:\n"
-            f"  pip install 'assay[{_NEEDED}]'"
+            f"  pip install 'cluster-assay[{_NEEDED}]'"
         )

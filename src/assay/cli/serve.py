@@ -117,7 +117,7 @@ def command(
     extra `serve` is missing.
     """
     if find_spec("litestar") is None or find_spec("uvicorn") is None:
-        raise HostError("`assay serve` needs an extra: pip install 'assay[serve]'")
+        raise HostError("`assay serve` needs an extra: pip install 'cluster-assay[serve]'")
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key belong together")
     from assay.web.access import AccessRules

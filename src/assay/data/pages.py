@@ -307,4 +307,4 @@ def _check_pillow() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError:
-        raise InputError("pictures need Pillow: install it with pip install 'assay[data]'") from None
+        raise InputError("pictures need Pillow: install it with pip install 'cluster-assay[data]'") from None

@@ -159,7 +159,7 @@ def _connected(address: str, processes: int | None) -> Iterator[Any]:
     try:
         import ray
     except ImportError:
-        raise InputError("--ray needs Ray: install it with pip install 'assay[ray]'") from None
+        raise InputError("--ray needs Ray: install it with pip install 'cluster-assay[ray]'") from None
     _check_answers(address)
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     with _RayStart(address):

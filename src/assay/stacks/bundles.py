@@ -352,7 +352,7 @@ def read_recorded(runs_dir: Path, source: str) -> Iterator[Observation]:
 
 
 _WRITTEN: Final = re.compile(r"ed25519:[0-9a-f]{64}")
-_MISSING: Final = "signing needs securesystemslib; install it with: pip install 'assay[stacks]'"
+_MISSING: Final = "signing needs securesystemslib; install it with: pip install 'cluster-assay[stacks]'"
 
 
 def own_signer(runs_dir: Path) -> CryptoSigner:

@@ -58,7 +58,7 @@ def program() -> str:
     beside = Path(sys.executable).with_name("uv")
     path = str(beside) if beside.exists() else shutil.which("uv")
     if path is None:
-        raise HostError("uv is not installed; install it: pip install 'assay[stacks]'")
+        raise HostError("uv is not installed; install it: pip install 'cluster-assay[stacks]'")
     return path
 
 

@@ -7,7 +7,7 @@ try:
     import pytest
 except ImportError as error:
     raise ImportError(
-        f"assay.testing needs pytest and hypothesis ({error}): pip install 'assay[testing]'"
+        f"assay.testing needs pytest and hypothesis ({error}): pip install 'cluster-assay[testing]'"
     ) from error
 
 pytest.register_assert_rewrite("assay.testing.formats", "assay.testing.launchers")

@@ -297,7 +297,7 @@ def _s3() -> Any:
             try:
                 import s3fs
             except ImportError:
-                raise PlaceError("s3://: needs the extra `s3`: pip install 'assay[s3]'") from None
+                raise PlaceError("s3://: needs the extra `s3`: pip install 'cluster-assay[s3]'") from None
 
             own = os.environ.keys() & {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"}
             retries = {} if own else {"retries": {"mode": "standard", "max_attempts": ATTEMPTS}}

@@ -49,7 +49,7 @@ def test_a_kind_that_was_asked_for_has_no_reason_and_is_asked_of_no_cluster(tmp_
 def test_without_the_extra_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/no/such/file")  # a key of its own among the open connections
     monkeypatch.setitem(sys.modules, "lightkube", None)
-    with pytest.raises(LaunchError, match=r"needs lightkube.*pip install 'assay\[kubernetes\]'"):
+    with pytest.raises(LaunchError, match=r"needs lightkube.*pip install 'cluster-assay\[kubernetes\]'"):
         connect(None, None)
 
 

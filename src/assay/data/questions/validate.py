@@ -258,7 +258,7 @@ def _setup(
         from assay_payloads.training import validator
     except ImportError as error:
         raise InputError(
-            f"validating needs {error.name}: install it with pip install 'assay[training]'"
+            f"validating needs {error.name}: install it with pip install 'cluster-assay[training]'"
         ) from None
     try:
         setup = validator.setup(checkpoint, chunks, data, batch_size=batch_size, device=device)
