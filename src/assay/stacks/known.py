@@ -194,7 +194,9 @@ def title(stack: Stack) -> str:
     """What people call a stack: Python and its main packages, or its first few if it has none of these."""
     python = stack.system.get("python.version")
     names = [f"Python {python}"] if python else []
-    others = sorted(stack.packages.keys() - {"pip", "setuptools", "wheel", "assay"})[:_MOST_NAMED]
+    others = sorted(stack.packages.keys() - {"pip", "setuptools", "wheel", "assay", "cluster-assay"})[
+        :_MOST_NAMED
+    ]
     main = [name for name in MAIN_PACKAGES if name in stack.packages] or others
     return ", ".join([*names, *(f"{name} {stack.packages[name]}" for name in main)])
 
