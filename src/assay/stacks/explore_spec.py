@@ -653,7 +653,7 @@ def tpe(space: Space, tried: Sequence[Tried], seed: int) -> StackChoice | None:
         import optuna
     except ImportError:
         raise HostError(
-            "search: tpe needs Optuna; install it: pip install 'cluster-assay[explore]', or choose another search"
+            "search: tpe needs Optuna: pip install 'cluster-assay[explore]', or choose another search"
         ) from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     scales: dict[str, optuna.distributions.BaseDistribution] = {

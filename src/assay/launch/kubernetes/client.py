@@ -310,7 +310,7 @@ def _config(context: str | None) -> SingleConfig:
         from lightkube import ConfigError, KubeConfig
     except ModuleNotFoundError as error:
         raise PlatformError(
-            "launcher kubernetes needs lightkube, which is not installed: pip install 'cluster-assay[kubernetes]'"
+            "launcher kubernetes needs lightkube, not installed: pip install 'cluster-assay[kubernetes]'"
         ) from error
     named = os.environ.get("KUBECONFIG")
     files = [Path(name) for name in (named or "~/.kube/config").split(os.pathsep) if name]
