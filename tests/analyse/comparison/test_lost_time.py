@@ -189,3 +189,54 @@ def test_a_requirement_fails_only_where_it_would_fail_alone(
 ) -> None:
     estimate = Estimate(100.0, 99.0, 101.0, 5, "images/s", 0.9)
     assert decide_requirement(estimate, relation, needed, lost)[0] == verdict  # type: ignore[arg-type]
+
+
+def beside_a_neighbour(got: Sequence[float], runnable: float) -> list[NodeCounts]:
+    """One run of 10 s per value: so many CPUs of two, one of which others would use up alone."""
+    return [
+        replace(
+            ALONE, cpu_set="0-1", busy_cpu_s=20.0, job_cpu_s=10 * cpus, cpu_wait_s=9.9,
+            queue_wait_s=10 * runnable - 20.0,
+        )
+        for cpus in got
+    ]  # fmt: skip
+
+
+def in_blocks(values: Sequence[float], nodes: Sequence[NodeCounts], system: str) -> list[Result]:
+    return [
+        replace(result, run=replace(result.run, nodes=(node,)))
+        for result, node in zip(side(values, system=system), nodes, strict=True)
+    ]
+
+
+GOT = [1.33, 1.32, 1.34, 1.33, 1.31]
+SPEEDS = [10.0, 10.1, 9.9, 10.05, 9.95]
+FASTER = [1.2 * speed for speed in SPEEDS]
+
+
+def test_sides_that_wanted_the_same_cpus_are_decided_beside_a_neighbour() -> None:
+    a = in_blocks(SPEEDS, beside_a_neighbour(GOT, 3.0), "a")
+    found = compared(a, in_blocks(FASTER, beside_a_neighbour(GOT[::-1], 3.02), "b"))
+    assert found.verdict == "faster"
+    assert 0 < max(found.lost_to_others) < 0.05
+    assert "busy-neighbours" in {doubt.code for doubt in found.doubts}
+
+
+@pytest.mark.parametrize(
+    ("got", "runnable"),
+    [([0.66, 0.67, 0.66, 0.65, 0.67], 2.0), (GOT, 2.0), ([1.0, 0.7, 1.3, 0.9, 1.4], 3.0)],
+    ids=["one thread", "fewer tasks", "another share in each block"],
+)
+def test_sides_that_wanted_other_cpus_stay_undecided(got: Sequence[float], runnable: float) -> None:
+    a = in_blocks(SPEEDS, beside_a_neighbour(GOT, 3.0), "a")
+    found = compared(a, in_blocks(FASTER, beside_a_neighbour(got, runnable), "b"))
+    assert found.verdict == "undecided"
+    assert "above 20 % there is no verdict" in found.reason
+
+
+def test_without_the_counts_of_both_sides_the_time_lost_is_allowed_for() -> None:
+    nodes = beside_a_neighbour(GOT, 3.0)
+    for less in ({"cpu_set": None}, {"queue_wait_s": None}, {"cpu_set": "2-3"}):
+        b = [replace(node, **less) for node in nodes]
+        found = compared(in_blocks(SPEEDS, nodes, "a"), in_blocks(FASTER, b, "b"))
+        assert (found.verdict, min(found.lost_to_others) > 0.2) == ("undecided", True)

@@ -109,7 +109,7 @@ def decide(
     if low is None or high is None:
         return "undecided", "an end of the interval exceeds any number: new runs"
     if too_much(lost):
-        limit = f"above {percent(MOST_LOST)} there is no verdict, however many runs"
+        limit = f"above {percent(MOST_LOST)} there is no verdict"
         return "undecided", f"{lost_as_text(lost, names)}; {limit}: run again on an idle machine"
     least, most = 1 / (1 + margin), 1 + margin
     reach, remedy = f"the interval {_written(low)} to {_written(high)}", what_decides(lost, shift)
