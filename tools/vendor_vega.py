@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 VERSIONS = {"vega": "6.2.0", "vega-lite": "6.4.1", "vega-embed": "7.0.2"}  # in the order in which they load
-TARGET = Path(__file__).resolve().parent.parent / "src" / "assay" / "report" / "page" / "vega"
+TARGET = Path(__file__).resolve().parent.parent / "src" / "assay" / "view" / "vega"
 
 
 def main() -> None:

@@ -179,7 +179,7 @@ def test_doubts_of_both_sides_are_those_of_the_answer() -> None:
         for fed in feedings([*training([4000.0, 4010.0]), *loader([12000.0, 12010.0])], metrics, {})
     ]
     codes = {doubt.code for doubt in one.doubts}
-    assert {"one-session", "too-few-runs"} <= codes
+    assert "too-few-runs" in codes
     assert codes.isdisjoint({"different-parameters", "different-work"})  # they do different things by design
 
 

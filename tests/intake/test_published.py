@@ -258,7 +258,6 @@ def test_openshift_is_equivalent_within_two_percent_and_faster_within_half(
     says(OPENSHIFT, f"{ratio['value']:.3f} ({ratio['low']:.4f} to {ratio['high']:.4f})")
     says(OPENSHIFT, *(f"{mean:.2f}" for mean in wide["means"]))
     assert 1 - ratio["low"] < 0.007
-    assert "one-session" in {doubt["code"] for doubt in wide["doubts"]}
 
 
 def primary(document: Any) -> Any:

@@ -251,8 +251,8 @@ def test_a_run_that_has_not_ended_is_unfinished_and_not_failed() -> None:
 def test_a_doubt_that_concerns_every_answer_is_told_once() -> None:
     kinds = answers(made())
     compared_answers = kinds[0]
-    assert "one-session" in compared_answers.doubts
-    assert all("one-session" not in answer.doubts for answer in compared_answers.answers)
+    assert "too-few-runs" in compared_answers.doubts
+    assert all("too-few-runs" not in answer.doubts for answer in compared_answers.answers)
 
 
 def test_the_first_words_name_the_doubts_to_be_fixed_before_you_decide() -> None:

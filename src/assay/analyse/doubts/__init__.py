@@ -102,7 +102,6 @@ CASE_KINDS: tuple[CaseDoubtKind, ...] = (
     design.IDENTICAL_VALUES,
     design.LOOKED_BEFORE,
     sequence.ORDER_UNKNOWN,
-    sequence.CANNOT_TELL,
 )
 """The doubts checked in every case. Of equal severity, the earlier one comes first, plug-ins' last."""
 

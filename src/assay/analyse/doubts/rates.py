@@ -100,8 +100,6 @@ def shown_at(n: int) -> int:
 
 RESULTS: Mapping[str, int] = {"v1.1": 183, "v2.0": 262, "v3.0": 260, "v4.0": 202}
 RAISED: Mapping[str, tuple[int, ...]] = {
-    "one-session": (183, 262, 260, 202),
-    "cannot-tell": (168, 237, 236, 174),
     "placeholder": (4, 33, 74, 98),
     "failed-runs-left-out": (22, 25, 37, 10),
     "too-few-runs": (18, 14, 33, 17),
@@ -116,8 +114,6 @@ RAISED: Mapping[str, tuple[int, ...]] = {
     "copied-values": (0, 0, 0, 2),
 }
 REASONS: Mapping[str, str] = {
-    "one-session": "A submission is one series of runs: it does not show what another day would give.",
-    "cannot-tell": "A note. MLPerf asks for 3, 5 or 10 runs, which hide most drifts and correlations.",
     "placeholder": "Correct for these logs: submitters left placeholders for themselves or the platform.",
     "failed-runs-left-out": "The rules allow a run that misses its target and count it as the slowest; "
     "the mean of the other runs is faster than that.",

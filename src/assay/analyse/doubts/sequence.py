@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from assay.analyse.doubts.case_kinds import CaseDoubtKind, counted
-from assay.analyse.doubts.rates import POWER, shown_at
 from assay.analyse.points.case import Case
 from assay.analyse.points.replication import LEVEL, Succession, drifts
 from assay.analyse.statistics import trouble
@@ -252,58 +251,6 @@ ORDER_UNKNOWN = CaseDoubtKind(
         "spreadsheet a `started_at`, such as 2026-11-22T09:30:00."
     ),
     evidence=order_unknown,
-)
-
-
-def cannot_tell(case: Case) -> str | None:
-    """The problems that this few runs would not show in most cases.
-
-    Dependence is left out if sides are paired: shuffled blocks prevent it from affecting the ratio.
-    """
-    looked_at = case.successions
-    if not looked_at:
-        return None
-    n = min(max(sequence.sessions) for sequence in looked_at)
-    shown_n = shown_at(n)
-    ordered = all(sequence.ordered for sequence in looked_at)
-    hidden = [
-        f"{check.trouble} in {_share_of_cases(check.power[shown_n] if n >= shown_n else 0.0)}"
-        for code, check in POWER.items()
-        if check.power[shown_n] < 0.5
-        and not (case.paired and code == DEPENDENCE.code)
-        and (ordered or code not in (DRIFT.code, DEPENDENCE.code))  # then `order-unknown` names them
-    ]
-    if not hidden:
-        return None
-    of_session = next(filter(None, map(_of_session, looked_at)), "")
-    runs = f"{counted(n, 'block' if case.paired else 'run')} {of_session}".rstrip()
-    return f"with {runs}, the checks would rarely notice these problems: {', '.join(hidden)}"
-
-
-def _share_of_cases(share: float) -> str:
-    return f"{percent(share)} of cases" if share else "no case"
-
-
-_BLOCKS = "blocks that contain both sides prevent it, and "
-
-
-def _blocks_or_one_side(case: Case) -> list[tuple[str, str]]:
-    """If blocks contain both sides already, or there is one side only, blocks are no remedy."""
-    return [(_BLOCKS, "")] if case.paired or len(case.sides) < 2 else []
-
-
-CANNOT_TELL = CaseDoubtKind(
-    code="cannot-tell",
-    subject="runs",
-    severity="note",
-    means=(
-        "There are too few runs for a test to detect the named problem in most cases. A spread is the "
-        "standard deviation from run to run."
-    ),
-    effect="None in itself. If no such doubt is raised, the problem may still exist.",
-    remedy=(f"No action needed. If such a problem would matter, {_BLOCKS}more runs can show it."),
-    evidence=cannot_tell,
-    reworded=_blocks_or_one_side,
 )
 
 
