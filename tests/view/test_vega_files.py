@@ -11,7 +11,7 @@ import altair
 from assay.view import document
 from conftest import ROOT
 
-FOLDER = ROOT / "src" / "assay" / "report" / "page" / "vega"
+FOLDER = ROOT / "src" / "assay" / "view" / "vega"
 VERSIONS = json.loads((FOLDER / "versions.json").read_text())
 
 
