@@ -35,7 +35,7 @@ from assay.records import (
     to_plain,
 )
 from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
-from assay.registry import EntryPoint, trouble
+from assay.registry import imported, trouble
 from assay.rundir.secret_numbers import secret_numbers
 from assay.rundir.session import Attempt
 from assay.telemetry.gpu_use import GpuEnergy, gpu_energy, gpu_uses
@@ -229,22 +229,19 @@ def _reader(workload: str) -> Reader | None:
     """None if neither Assay nor a plug-in that can be used has one."""
     try:
         known = WORKLOADS.get(workload)
-        return IMPORTED.get(workload) if known is None else known.reader
+        if known is None:
+            return imported(IMPORTED[workload]) if workload in IMPORTED else None  # type: ignore[no-any-return]
+        return known.reader
     except PluginError:
         return None
 
 
 def _why_unknown(run: Run) -> str:
-    for plugin in _added(run.trial.workload):
-        if why := trouble(plugin):
-            return why
+    plugin = WORKLOADS.plugin(run.trial.workload)
+    if plugin is not None and (why := trouble(plugin)):
+        return why
     unknown = f"this version of Assay has no workload {run.trial.workload!r}"
     return f"{unknown} (the run is from {run.assay_version})"
-
-
-def _added(workload: str) -> list[EntryPoint]:
-    """The entry points that add its reader."""
-    return [plugin for table in (WORKLOADS, IMPORTED) if (plugin := table.plugin(workload)) is not None]
 
 
 def _plugins(workload: str) -> list[str]:
@@ -252,7 +249,8 @@ def _plugins(workload: str) -> list[str]:
     reader = _reader(workload)
     formats = TOOLS.usable_plugins() if reader is not None and reader.formats else ()
     state = "" if reader else " can't be used"
-    plugins = (*_added(workload), *formats)
+    added = WORKLOADS.plugin(workload)
+    plugins = (*([added] if added else []), *formats)
     return [f"{plugin.name}={plugin.package}-{plugin.version}{state}" for plugin in plugins]
 
 

@@ -33,7 +33,6 @@ IMPORT_LIMIT_S: Final = 10.0
 # group → where its table is
 TABLES: Final[Mapping[str, str]] = {
     "assay.formats": "assay.formats.tools:TOOLS",
-    "assay.readers": "assay.formats.reader:IMPORTED",
     "assay.workloads": "assay.workloads:WORKLOADS",
     "assay.launchers": "assay.launch:PLATFORMS",
     "assay.doubts": "assay.analyse.doubts:KINDS",

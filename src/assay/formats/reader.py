@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from assay.records import Metric, Reading, from_json, to_compact_json
-from assay.registry import EntryPoint, NamedEntries, registry
+from assay.registry import EntryPoint
 
 
 class Params(BaseModel):
@@ -64,17 +64,11 @@ def guarded_reader(reader: Reader, plugin: EntryPoint) -> Reader:
     )
 
 
-IMPORTED: Final[NamedEntries[Reader]] = registry(
-    "assay.readers",
-    {
-        "mlperf": "assay.formats.mlperf:MLPERF",
-        "numbers": "assay.formats.numbers:NUMBERS",
-        "loadgen": "assay.formats.mlperf_inference:LOADGEN",
-        "tf-cnn-benchmarks": "assay.formats.tf_cnn_benchmarks:TF_CNN",
-        "tool-log": "assay.formats.tool_log:TOOL_LOG",
-    },
-    Reader,
-    calls_itself=lambda reader: reader.name,
-    adapt=guarded_reader,
-)
-"""Readers of what `assay import` accepts. The readers of what Assay runs belong to their workloads."""
+IMPORTED: Final = {
+    "mlperf": "assay.formats.mlperf:MLPERF",
+    "numbers": "assay.formats.numbers:NUMBERS",
+    "loadgen": "assay.formats.mlperf_inference:LOADGEN",
+    "tf-cnn-benchmarks": "assay.formats.tf_cnn_benchmarks:TF_CNN",
+    "tool-log": "assay.formats.tool_log:TOOL_LOG",
+}
+"""Where readers of imported runs are, by name. The readers of what Assay runs belong to their workloads."""

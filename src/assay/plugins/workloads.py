@@ -1,4 +1,4 @@
-"""For the groups `assay.workloads` and `assay.readers`: what a suite can run, and how its runs are read."""
+"""For the group `assay.workloads`: what a suite can run, and how its runs are read."""
 
 from __future__ import annotations
 
