@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import InputError, PluginError
-from assay.formats.payload_log import few, finite
+from assay.formats.figures import few
 from assay.formats.reader import IMPORTED, Reader
 from assay.formats.tools import TOOLS
 from assay.inputs import read_whole
@@ -43,6 +43,7 @@ from assay.telemetry.recorded import FOLDERS, uncovered
 from assay.units import counted, human
 from assay.workloads import WORKLOADS
 from assay.workloads.every_run import PEAK_RSS
+from assay.workloads.payload_log import finite
 from assay_payloads.datasets.manifest import ManifestError, header
 
 _STAGING = "staging-"

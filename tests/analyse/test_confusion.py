@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import made_results
 from assay.analyse.confusion import cells, evaluated, most_confused
-from assay.formats import payload_log
 from assay.records import ConfusionMatrix, Reading, Result
 from assay.view.charts import charts
 from assay.view.contents import gather
 from assay.view.sentences.run_details import most_confused as told
+from assay.workloads import payload_log
 
 CLASSES = ("sky", "street", "car", "bicycle")
 COUNTS = ((90, 10, 0, 0), (1, 190, 9, 0), (0, 5, 15, 0), (0, 0, 0, 0))

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.formats.intervals import Timeline
 from assay.formats.mllog import Event
 from assay.formats.mlperf import training_run, training_runs
 from assay.formats.result_sets import find_sets
 from assay.formats.training_length import TrainingLength
-from assay.formats.training_phases import training_phases
+from assay.formats.training_phases import Timeline, training_phases
 from assay.records import TrainingPhases, TrainingRun, from_json, to_json
 
 BEGAN_MS = 1_700_000_000_000

@@ -19,10 +19,10 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from assay.cli import assay
-from assay.formats.command import CNN
 from assay.formats.tf_cnn_benchmarks import cnn_run, is_cnn_log
 from assay.records import Reading, from_json, to_json
 from assay.workloads import WORKLOADS
+from assay.workloads.command_metrics import CNN
 from conftest import ROOT, SUPPORT, long_rows_but
 
 EXAMPLES = ROOT / "examples"

@@ -8,12 +8,12 @@ from dataclasses import replace
 from test_report import plain
 
 import made_results
-from assay.formats.training import OPERATOR_TIME
 from assay.records import Measurement, Metric, Result, Run
 from assay.view import runs as run_view
 from assay.view.contents import Contents, gather
 from assay.view.tables import operator_tables, tables
 from assay.view.terminal import shown as shown_blocks
+from assay.workloads.training import OPERATOR_TIME
 
 TIMES = {"here": {"aten::mm": 0.004, "aten::copy_": 0.02}, "there": {"aten::mm": 0.03, "aten::add": 0.001}}
 

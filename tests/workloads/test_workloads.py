@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import InputError
-from assay.formats import payload_log
 from assay.records import Metric, Reading, Shape, from_json, to_json
-from assay.workloads import WORKLOADS
+from assay.workloads import WORKLOADS, payload_log
 
 ONE = Shape(1, 1)
 RATE = Metric("rate", "B/s", "higher", "bytes a second")

@@ -10,10 +10,9 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from assay.formats.training import training_metrics
 from assay.units import human
 from assay.workloads import WORKLOADS, Workload
-from assay.workloads.training import TrainingParams
+from assay.workloads.training import TrainingParams, training_metrics
 
 
 def page() -> str:

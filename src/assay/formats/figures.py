@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -36,6 +36,7 @@ NCCL_BLOCKING: Final = "nccl_blocking"
 
 
 LARGEST_REPORT_BYTES: Final = 64 << 20
+MOST_PROBLEMS: Final = 20  # that are listed with their lines
 MOST_FIGURES: Final = 500_000  # per log; all are kept in memory
 LARGEST_FIGURE: Final = 1e100  # larger than any quantity, and finite in any unit
 DIGITS: Final = r"(?<!\d)\d{1,18}(?!\d)"  # in a pattern: an integer that fits in 64 bits
@@ -222,6 +223,12 @@ def _is_cut(text: str, error: ValueError | RecursionError) -> bool:
 def line_of(text: str, phrase: str, start: int = 0) -> int:
     """The first line with the words, from the character `start` on; 1 if there is none."""
     return text.count("\n", 0, max(text.find(phrase, start), 0)) + 1
+
+
+def few(problems: Sequence[str]) -> tuple[str, ...]:
+    """The first problems, and how many more there are: every line of a long log can be wrong."""
+    more = len(problems) - MOST_PROBLEMS
+    return (*problems[:MOST_PROBLEMS], *([f"and {more} more of this kind"] if more > 0 else []))
 
 
 def crash(text: str) -> str:

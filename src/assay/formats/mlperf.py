@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError
-from assay.formats.benchmark_names import benchmark_name
-from assay.formats.counts import throughput_in_samples
+from assay.formats.benchmarks import benchmark_name, throughput_in_samples
 from assay.formats.doubts import cache_doubt, events_out_of_order, throughput_contradicts
 from assay.formats.mllog import Event, EventReader, is_number
 from assay.formats.reader import Params, Reader

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from assay.errors import InputError, Problem
-from assay.formats.benchmark_names import benchmark_name, is_known_benchmark
+from assay.formats.benchmarks import benchmark_name, is_known_benchmark
 from assay.formats.mllog import is_number
 from assay.inputs import open_plain
 

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from assay.formats.benchmark_names import Round, round_order
+from assay.formats.benchmarks import InRounds, in_round
 
 # GFLOP per image at 224×224. ResNet-50: 8.18 forward (4.09 G multiply-adds: torchvision's v1.5; He et al.
 # 2015 count 3.8 G for v1) and twice that backward: 3 × forward, minus the first layer's input gradient.
@@ -49,12 +49,9 @@ def mask_rcnn_flops(height: int, width: int, regions: int = 512, *, frozen: bool
 
 
 @dataclass(frozen=True)
-class SampleFlops:
-    """FLOPs of one sample in the rounds from `first` to `last`."""
+class SampleFlops(InRounds):
+    """FLOPs of one sample."""
 
-    benchmark: str
-    first: Round
-    last: Round
     flops: float
     sample: str
     source: str
@@ -123,10 +120,7 @@ def sample_flops(benchmark: str | None, round_: str | None) -> SampleFlops | Non
     >>> sample_flops("ssd", None), sample_flops("bert", "v3.1")
     (None, None)
     """
+    if round_ is not None:
+        return in_round(SAMPLE_FLOPS, benchmark, round_)
     known = [entry for entry in SAMPLE_FLOPS if entry.benchmark == benchmark]
-    if round_ is None:
-        return known[0] if len(known) == 1 else None
-    version = round_order(round_)
-    return next(
-        (entry for entry in known if version is not None and entry.first <= version <= entry.last), None
-    )
+    return known[0] if len(known) == 1 else None

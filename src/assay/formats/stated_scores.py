@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from assay.errors import InputError, Problem
-from assay.formats.benchmark_names import benchmark_name
+from assay.formats.benchmarks import benchmark_name
 from assay.inputs import read_whole
 
 COLUMNS: Final = ("system", "benchmark", "minutes")

@@ -11,8 +11,7 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from assay.errors import PluginError
-from assay.formats.figures import LogFigure
-from assay.formats.payload_log import few
+from assay.formats.figures import LogFigure, few
 from assay.formats.reader import Params, Reader
 from assay.formats.tools import TOOLS, picked, read_log
 from assay.records import Measurement, Metric, Reading, Series

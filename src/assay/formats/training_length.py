@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from assay.formats.counts import (
+from assay.formats.benchmarks import (
     LIKE_THE_DATA_SET,
     What,
     counted,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from assay.formats.benchmark_names import round_order
-from assay.formats.intervals import CLOCK_TOLERANCE_MS, TIMELINE_KEYS, RunBounds, Timeline
+from assay.formats.benchmarks import round_order
 from assay.formats.mllog import Event, EventReader, is_number
 from assay.formats.training_length import Evaluation, LoggedSize, evaluation
+from assay.formats.training_phases import CLOCK_TOLERANCE_MS, TIMELINE_KEYS, RunBounds, Timeline
 from assay.records import LATEST_TIME, Scalar
 
 FIRST_OF_2000_MS: Final = 946_684_800_000  # earlier "times" count from the start of a program

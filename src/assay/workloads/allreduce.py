@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
-from assay.formats.exchange import metrics
-from assay.formats.payload_log import payload_reader
 from assay.workloads import exchange
-from assay.workloads.exchange import ExchangeParams
+from assay.workloads.exchange import ExchangeParams, metrics
+from assay.workloads.payload_log import payload_reader
 from assay.workloads.workload import Workload
 
 

@@ -10,11 +10,17 @@ from typing import Final, Literal
 from pydantic import ConfigDict, Field
 
 from assay.errors import InputError
-from assay.formats.exchange import Operation, metrics, read, read_with_links
 from assay.formats.reader import Reader
 from assay.records import Reading, Shape, Task
 from assay.workloads import exchange
-from assay.workloads.exchange import NCCL_MODES, ExchangeParams
+from assay.workloads.exchange import (
+    NCCL_MODES,
+    ExchangeParams,
+    Operation,
+    metrics,
+    read,
+    read_with_links,
+)
 from assay.workloads.workload import Workload
 
 # Open MPI's byte transfer layers; vader is the name of shared memory in version 4 and still an alias in 5.

@@ -8,11 +8,11 @@ from typing import Annotated, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from assay import secret_reference
-from assay.formats import command
-from assay.formats.command import CommandMetric, check_readers
 from assay.formats.reader import Params, Reader
 from assay.records import FRAMES_FILE, Shape, Task, TaskFile
 from assay.secret_reference import EnvironmentValue
+from assay.workloads import command_metrics
+from assay.workloads.command_metrics import CommandMetric, check_readers
 from assay.workloads.frames import CHOOSE_HELP, Choose, is_unset
 from assay.workloads.program import absolute, content
 from assay.workloads.workload import Workload
@@ -110,8 +110,8 @@ COMMAND = Workload(
     reader=Reader(
         "command",
         CommandParams,
-        metrics=lambda params: command.metrics_of(params.metrics),
-        read=lambda logs, params: command.read(logs, params.metrics),
+        metrics=lambda params: command_metrics.metrics_of(params.metrics),
+        read=lambda logs, params: command_metrics.read(logs, params.metrics),
         version=7,
         formats=True,
     ),

@@ -10,9 +10,9 @@ from pydantic import ConfigDict, Field, field_validator
 
 from assay.errors import InputError
 from assay.formats.reader import Params, Reader
-from assay.formats.training import read_to_target
 from assay.records import Metric, Reading, Shape, Task, TrainingRun
 from assay.workloads.program import program_task
+from assay.workloads.training import read_to_target
 from assay.workloads.workload import Workload
 
 DATA = "assay_payloads/datasets/digits.csv.gz"

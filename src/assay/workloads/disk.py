@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import ConfigDict, Field, model_validator
 
 from assay.errors import InputError
-from assay.formats.payload_log import payload_reader
 from assay.formats.reader import Params
 from assay.records import Metric, Shape, Task
+from assay.workloads.payload_log import payload_reader
 from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 

@@ -10,9 +10,9 @@ from pydantic import ConfigDict, Field
 
 from assay.formats import gpu_burn, nvbandwidth
 from assay.formats.reader import Params
-from assay.formats.site_reports import reported_reader
 from assay.records import Shape, Task
 from assay.workloads.program import program_task
+from assay.workloads.site_reports import reported_reader
 from assay.workloads.workload import Workload
 
 

@@ -10,11 +10,11 @@ from typing import Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from assay.errors import InputError
-from assay.formats import payload_log
 from assay.formats.loadgen import printed_run
 from assay.formats.mlperf_inference import LoadgenLogParams, metrics_of
 from assay.formats.reader import Params, Reader
 from assay.records import Metric, Reading, Shape, Task
+from assay.workloads import payload_log
 from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 

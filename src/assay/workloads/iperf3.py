@@ -9,9 +9,9 @@ from pydantic import ConfigDict, Field
 
 from assay.formats import iperf3
 from assay.formats.reader import Params
-from assay.formats.site_reports import reported_reader
 from assay.records import Scalar, Shape, Task
 from assay.workloads.program import program_task
+from assay.workloads.site_reports import reported_reader
 from assay.workloads.two_workers import Direction, check_two_workers
 from assay.workloads.workload import Workload
 

@@ -13,10 +13,10 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from assay.errors import InputError, Problem
-from assay.formats import payload_log
-from assay.formats.payload_log import MOST_PROBLEMS
+from assay.formats.figures import MOST_PROBLEMS
 from assay.formats.reader import Params, Reader
 from assay.records import Metric, Reading, Shape, Task, TaskFile
+from assay.workloads import payload_log
 from assay.workloads.program import absolute, content, program_task
 from assay.workloads.workload import Workload
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from pydantic import ConfigDict, Field
 
 from assay.errors import InputError
-from assay.formats import exchange
-from assay.formats.exchange import Operation
 from assay.formats.nccl_tests import figures, nccl_test
 from assay.formats.reader import Params, Reader
 from assay.records import Measurement, Reading, Shape, Task
-from assay.workloads.exchange import NCCL_MODES, Mode
+from assay.workloads import exchange
+from assay.workloads.exchange import NCCL_MODES, Mode, Operation
 from assay.workloads.program import program_task
 from assay.workloads.workload import Workload
 

@@ -8,9 +8,9 @@ from pydantic import ConfigDict, Field, model_validator
 
 from assay.formats import perftest
 from assay.formats.reader import Params
-from assay.formats.site_reports import reported_reader
 from assay.records import Metric, Shape, Task
 from assay.workloads.program import program_task
+from assay.workloads.site_reports import reported_reader
 from assay.workloads.two_workers import Direction, check_two_workers
 from assay.workloads.workload import Workload
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from assay.formats.payload_log import payload_reader
 from assay.formats.reader import Params
 from assay.records import Metric, Shape, Task
+from assay.workloads.payload_log import payload_reader
 from assay.workloads.program import absolute, program_task
 from assay.workloads.workload import Workload
 

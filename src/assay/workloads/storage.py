@@ -1,15 +1,30 @@
-"""What a directory's storage delivers to several clients at once, measured with fio."""
+"""What a directory's storage delivers to several clients at once, measured with fio.
+
+Every rank has a report of fio for each phase. Bandwidths and rates add up, since all clients ran at the
+same time; where each has a fixed amount to read or write, the slowest decides. Of latencies, the slowest
+client's counts.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from assay.formats.reader import Params
-from assay.formats.storage import storage_reader
-from assay.records import Shape, Task
+from assay.errors import InputError
+from assay.formats import fio
+from assay.formats.figures import LogFigures, few, number
+from assay.formats.mllog import EventReader
+from assay.formats.reader import Params, Reader
+from assay.records import Measurement, Metric, Reading, Shape, Task
+from assay.units import factor
+from assay.workloads import payload_log
 from assay.workloads.program import program_task
+from assay.workloads.site_reports import reports
 from assay.workloads.workload import Workload
 
 Phase = Literal[
@@ -117,8 +132,173 @@ def _task(params: StorageParams, _shape: Shape, seed: int) -> Task:
     return program_task("assay_payloads.micro.storage", params, seed=seed)
 
 
+METRICS: Final = (
+    Metric("read_bandwidth", "B/s", "higher", "bytes per second read by all clients", scales=False),
+    Metric("write_bandwidth", "B/s", "higher", "bytes per second written by all clients", scales=False),
+    Metric("read_rate", "operations/s", "higher", "random reads per second of all clients", scales=False),
+    Metric("write_rate", "operations/s", "higher", "random writes per second of all clients", scales=False),
+    Metric("read_latency", "s", "lower", "time of one read at a percentile, slowest client", scales=False),
+    Metric("write_latency", "s", "lower", "time of one write at a percentile, slowest client", scales=False),
+    Metric("file_rate", "files/s", "higher", "small files per second, by operation", scales=False),
+    Metric("checkpoint_time", "s", "lower", "time until every rank saved or loaded its part", scales=False),
+    Metric(
+        "checkpoint_bandwidth",
+        "B/s",
+        "higher",
+        "bytes of a checkpoint over the slowest rank's time",
+        scales=False,
+    ),
+)
+_UNITS: Final = {metric.name: metric.unit for metric in METRICS}
+_SHORTEST_S: Final = 0.02  # fio's clock has milliseconds: a rate over less is wrong by more than 5 %
+_SIDES: Final = {"read": "read", "write": "write", "save": "write", "load": "read"}
+
+
+@dataclass
+class _Phase:
+    """One phase: each client's figures, and where the first of them stands."""
+
+    clients: dict[int, LogFigures] = field(default_factory=dict)
+    file: str = ""
+    line: int = 0
+
+    def of(self, metric: str, **labels: object) -> list[float]:
+        """The figure of each client that has it, in base units."""
+        return [
+            figure.value * factor(figure.unit)[0]
+            for log in self.clients.values()
+            for figure in log.figures
+            if figure.metric == metric and labels.items() <= figure.labels.items()
+        ]
+
+    def measured(self, metric: str, value: float, **labels: str | float) -> Measurement:
+        return Measurement(metric, value, _UNITS[metric], labels, self.file, self.line)
+
+
+def _read(logs: Mapping[str, Path]) -> Reading:
+    stated = payload_log.read(logs, ())
+    try:
+        phases, problems = _phases(logs)
+        listed = _listings(logs)
+    except InputError as error:
+        return replace(stated, problems=(*stated.problems, str(error)))
+    size = stated.facts.get("world_size")
+    for name, phase in phases.items():
+        if isinstance(size, int) and len(phase.clients) != size:
+            problems.append(f"{name}: {len(phase.clients)} of {size} clients have a report")
+    measured = [measurement for name, phase in phases.items() for measurement in _of_phase(name, phase)]
+    measured += _of_listing(listed)
+    if not measured and not problems and not stated.problems:
+        problems.append("no phase has a figure")
+    facts = next((log.facts for phase in phases.values() for log in phase.clients.values()), {})
+    version = {key: value for key, value in facts.items() if key == "fio_version"}
+    failed = (*stated.problems, *few(problems))
+    return replace(
+        stated,
+        measurements=() if failed else tuple(measured),
+        facts={**version, **stated.facts},
+        problems=failed,
+    )
+
+
+def _phases(logs: Mapping[str, Path]) -> tuple[dict[str, _Phase], list[str]]:
+    phases: dict[str, _Phase] = defaultdict(_Phase)
+    problems: list[str] = []
+    for name, path in logs.items():
+        for report in reports(path):
+            phase_name, client = str(report.labels.get("phase")), report.labels.get("client")
+            log = fio.report(report.text)
+            problems += [f"{name}: {phase_name}: {why}" for why in log.problems]
+            short = _too_short(log)
+            if phase_name.startswith("file-") and short:
+                problems.append(f"{name}: {phase_name} took {short}, too short for fio's clock; raise files")
+            elif isinstance(client, int) and log.figures:
+                phase = phases[phase_name]
+                phase.clients[client] = log
+                if not phase.file or client == 0:
+                    phase.file, phase.line = name, log.figures[0].line
+    return dict(phases), problems
+
+
+def _too_short(log: LogFigures) -> str:
+    """How long a job took, if that is too short to be timed; fio reports nothing of one below 1 ms."""
+    took = [figure.value for figure in log.figures if figure.metric == "run_time"]
+    if log.problems and not took:
+        return "less than 1 ms" if "read or wrote anything" in log.problems[0] else ""
+    return f"{took[0]:g} ms" if took and took[0] < 1000 * _SHORTEST_S else ""
+
+
+def _of_phase(name: str, phase: _Phase) -> Iterator[Measurement]:
+    kind, _, operation = name.partition("-")
+    side = _SIDES.get(operation, "write" if operation == "create" else "read")
+    if kind == "checkpoint":
+        seconds = phase.of("run_time", direction=side)
+        moved = [rate * took for rate, took in zip(phase.of(f"{side}_bandwidth"), seconds, strict=False)]
+        if seconds:
+            yield phase.measured("checkpoint_time", max(seconds), operation=operation)
+            yield phase.measured("checkpoint_bandwidth", sum(moved) / max(seconds), operation=operation)
+    elif kind == "file":
+        if rates := phase.of(f"{side}_rate"):
+            yield phase.measured("file_rate", sum(rates), operation=operation)
+    else:
+        yield from _of_data(name, phase, side)
+
+
+def _of_data(name: str, phase: _Phase, side: str) -> Iterator[Measurement]:
+    rates = phase.of(f"{side}_bandwidth")
+    seconds = phase.of("run_time", direction=side)
+    if not rates or len(rates) != len(seconds):
+        return
+    if name == "sequential-write":  # each client writes all of its files, however long that takes
+        whole = sum(rate * took for rate, took in zip(rates, seconds, strict=True)) / max(seconds)
+        yield phase.measured("write_bandwidth", whole, phase=name)
+        return
+    yield phase.measured(f"{side}_bandwidth", sum(rates), phase=name)
+    if name.startswith("random"):
+        yield phase.measured(f"{side}_rate", sum(phase.of(f"{side}_rate")), phase=name)
+        for percent in (50.0, 99.0, 99.9):
+            if latencies := phase.of(f"{side}_latency", percentile=percent):
+                yield phase.measured(f"{side}_latency", max(latencies), phase=name, percentile=percent)
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """How long one client took to list its directory."""
+
+    seconds: float
+    entries: int
+    file: str
+    line: int
+
+
+def _listings(logs: Mapping[str, Path]) -> list[_Listing]:
+    listings = []
+    for name, path in logs.items():
+        for event in EventReader(path):
+            if event.key != "listing":
+                continue
+            seconds, entries = number(event.value), event.metadata.get("entries")
+            if seconds is not None and seconds > 0 and isinstance(entries, int):
+                listings.append(_Listing(seconds, entries, name, event.line))
+    return listings
+
+
+def _of_listing(listed: Sequence[_Listing]) -> Iterator[Measurement]:
+    if listed:
+        rate = sum(listing.entries / listing.seconds for listing in listed)
+        first = listed[0]
+        yield Measurement(
+            "file_rate", rate, _UNITS["file_rate"], {"operation": "list"}, first.file, first.line
+        )
+
+
 STORAGE = Workload(
-    reader=storage_reader(StorageParams),
+    reader=Reader(
+        "storage",
+        StorageParams,
+        metrics=lambda _params: METRICS,
+        read=lambda logs, _params: _read(logs),
+    ),
     about="several clients of one storage with fio: reads, writes, checkpoints, small files",
     task=_task,
     timed_s=lambda params: len(_TIMED & {*params.phases}) * (params.seconds + params.ramp_seconds),

@@ -1,23 +1,45 @@
-"""What all training workloads share: parameters, and the job they become."""
+"""What all training workloads share: parameters, the job that they become, and how their logs are read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from assay.errors import InputError
+from assay.formats.mlperf import training_run
 from assay.formats.reader import Params, Reader
-from assay.formats.training import read_training, training_metrics
-from assay.records import FRAMES_FILE, Metric, Reading, Shape, Task
+from assay.records import FRAMES_FILE, Metric, Reading, Shape, Task, TrainingRun
+from assay.workloads import payload_log
 from assay.workloads.frames import Choose
 from assay.workloads.program import absolute, program_task
 from assay.workloads.workload import Workload
 
 TRACE = "trace.json.gz"  # the name that the program's profiler gives it
+STEP_TIME = Metric("step_time", "s", "lower", "one training step on the slowest rank", scales=False)
+PER_EPOCH = Metric("time_per_epoch", "s", "lower", "run_start to run_stop over epochs: evaluation included")
+TO_TARGET = (
+    Metric("time_to_train", "s", "lower", "run_start to run_stop: training and evaluation to the target"),
+    Metric(
+        "epochs_to_target", "epochs", None, "passes over the data to reach the target; depends on the seed"
+    ),
+)
+DATA_WAIT = Metric(
+    "data_wait",
+    "",
+    "lower",
+    "share of training-step time spent waiting for the next batch",
+    scales=False,
+)
+OPERATOR_TIME = Metric(
+    "operator_time", "s", None, "time of one operator in one step, for the slowest operators", scales=False
+)
+READ_RATE = Metric("read_rate", "B/s", "higher", "stored bytes read per second by all ranks together")
+
+_LOG: Final = "rank-0.log"
 
 
 class TrainingParams(Params):
@@ -160,3 +182,59 @@ def _task(program: str, params: TrainingParams, shape: Shape, seed: int, choose:
     if choose is None:
         return task
     return replace(task, argv=(*task.argv, "--manifest", FRAMES_FILE), frames=choose.choice())
+
+
+def training_metrics(params: TrainingParams, sample: str) -> tuple[Metric, ...]:
+    """What a training workload reports in its mode, the primary metric first.
+
+    sample  plural: `images`
+    """
+    rate = Metric("throughput", f"{sample}/s", "higher", f"{sample} trained per second by all ranks together")
+    operators = (OPERATOR_TIME,) if params.profile else ()
+    if params.mode == "synthetic":
+        return (rate, STEP_TIME, *operators)
+    if params.mode == "data-only":
+        read = replace(rate, about=f"{sample} read and decoded per second by all ranks together")
+        return (read, STEP_TIME, READ_RATE)
+    to_target = TO_TARGET if params.target is not None else TO_TARGET[:1]
+    # The time per epoch depends on the system, so it comes first; the number of epochs depends on the seed.
+    return (PER_EPOCH, *to_target, rate, DATA_WAIT, *operators)
+
+
+def read_training(
+    logs: Mapping[str, Path], params: TrainingParams, metrics: Sequence[Metric], round_: str
+) -> Reading:
+    """What the logs of a training say; a real training is also read by the rules of its MLPerf round."""
+    if params.mode != "real":
+        return payload_log.read(logs, metrics)
+    return read_to_target(logs, metrics, lambda training: _no_result(training, params.target), round_)
+
+
+def read_to_target(
+    logs: Mapping[str, Path],
+    metrics: Sequence[Metric],
+    no_result: Callable[[TrainingRun], str],
+    round_: str | None = None,
+) -> Reading:
+    """A training by MLPerf's rules. A training that fails has a speed, but no time to target.
+
+    no_result  why a training has no time to train
+    """
+    if _LOG not in logs:
+        return payload_log.read(logs, metrics)
+    training = training_run(logs[_LOG], round_=round_)
+    if training.status == "success":
+        return replace(payload_log.read(logs, metrics), training=training)
+    to_target = {metric.name for metric in TO_TARGET}
+    reading = payload_log.read(logs, [metric for metric in metrics if metric.name not in to_target])
+    return replace(reading, training=training, problems=(no_result(training), *reading.problems))
+
+
+def _no_result(training: TrainingRun, target: float | None) -> str:
+    if training.status in ("invalid", "unfinished"):
+        return training.problem
+    reached = [quality for _, quality in training.evaluations]
+    progress = (
+        f"evaluations reached {', '.join(f'{x:.4g}' for x in reached[-5:])}" if reached else "no evaluation"
+    )
+    return f"target {target:g} was not reached: {training.status}, {progress}"

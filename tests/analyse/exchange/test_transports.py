@@ -12,10 +12,10 @@ from test_nccl_tests import V2_13
 from test_nccl_tests_workload import stand_in
 
 from assay.cli import assay
-from assay.formats import exchange
 from assay.formats.nccl_debug import transports
 from assay.records import Links, Result
 from assay.view.sentences.exchange import MOST_ROWS, newest_transports, transport_lines, transport_table
+from assay.workloads import exchange
 from conftest import long_rows_but
 from stated_runs import result
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InputError
-from assay.formats.counts import counted
+from assay.formats.benchmarks import counted
 from assay.formats.mlperf import training_run, training_runs
 from assay.formats.result_sets import find_sets
 from assay.formats.training_length import FEWEST_SAMPLES, MOST_EPOCHS

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assay.analyse.mlperf.rounds import init_limit_minutes, keys_of, rule_for, rules_of
 from assay.analyse.mlperf.rules import NOT_VERIFIED, RuleCheck, check_log, check_set
 from assay.cli.question_command import command_of
-from assay.formats.benchmark_names import KNOWN
+from assay.formats.benchmarks import KNOWN
 from assay.formats.mlperf import training_run
 from assay.formats.outline import outline
 from assay.questions.score import Score as ScoreQuestion

@@ -16,16 +16,16 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from assay.errors import PluginError
-from assay.formats.figures import Axis, LogFigure, LogFigures, lines
+from assay.formats.figures import Axis, LogFigure, LogFigures, few, lines
 from assay.formats.mllog import EventReader
 from assay.formats.patterns import NUMBER, Match, Pattern, compiled, fault, not_a_number
-from assay.formats.payload_log import few, finite
 from assay.formats.reader import Params
 from assay.formats.tf_cnn_benchmarks import CnnStep
 from assay.formats.tools import TOOLS, Tool, read_log
 from assay.inputs import LONGEST_LINE, Log
 from assay.records import Better, Measurement, Metric, Reading, Scalar, Series, TrainingRun
 from assay.units import convert, factor
+from assay.workloads.payload_log import finite
 
 VALUE = "value"
 # What MLPerf's rules derive from a log: metric → its unit and how to compute it from a successful training.

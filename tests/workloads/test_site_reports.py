@@ -14,11 +14,11 @@ from test_nvbandwidth import V0_8
 from test_perftest import JSON, MIB
 from test_workloads import line, whole
 
-from assay.formats.site_reports import reports
 from assay.records import Reading, from_json, to_json
 from assay.workloads.gpu_checks import GPU_BURN, NVBANDWIDTH
 from assay.workloads.iperf3 import IPERF3
 from assay.workloads.perftest import PERFTEST, PerftestParams
+from assay.workloads.site_reports import reports
 
 START, END = "INTERVAL_START", "INTERVAL_END"
 PORT = {"device": "mlx5_0", "port": 1, "direction": "0-to-1"}

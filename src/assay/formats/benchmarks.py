@@ -1,4 +1,6 @@
-"""What the counts in a training log mean, by benchmark, round, and submitter: one key has several meanings.
+"""MLPerf Training's benchmarks: their names, and what the counts in their logs mean.
+
+By benchmark, round, and submitter, one key has several meanings:
 
 `epoch_num`      epochs in most logs, samples or tokens in others
 `samples_count`  samples, in every log that has it
@@ -14,10 +16,77 @@ of v6.0.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
-from assay.formats.benchmark_names import Round, round_order
+Round = tuple[int, int]
+
+
+def round_order(round_: str | None) -> Round | None:
+    """A round as a comparable number; None if it is unknown or not written like one.
+
+    >>> round_order("v3.1"), round_order("v0.5") < round_order("v1.0"), round_order("spring")
+    ((3, 1), True, None)
+    """
+    match = re.fullmatch(r"v(\d{1,3})\.(\d{1,3})", round_ or "")
+    return (int(match[1]), int(match[2])) if match else None
+
+
+KNOWN: Final = frozenset(
+    {
+        "resnet", "ssd", "retinanet", "maskrcnn", "gnmt", "transformer", "ncf", "minigo", "bert", "dlrm",
+        "dlrm_dcnv2", "rnnt", "unet3d", "gpt3", "stable_diffusion", "llama2_70b_lora", "gnn", "rgat",
+        "llama31_405b", "llama31_8b", "flux1", "gpt_oss_20b", "deepseekv3_671b", "dlrmv4", "qwen35_397b_grpo",
+    }
+)  # fmt: skip
+
+# other names in logs and folders
+_SAME: Final[Mapping[str, str]] = {
+    "rn50": "resnet", "resnet50": "resnet", "resnet-50": "resnet", "image_classification": "resnet",
+    "single_stage_detector": "ssd", "mask_rcnn": "maskrcnn", "mask-rcnn": "maskrcnn",
+    "object_detection": "maskrcnn", "rnn_translator": "gnmt", "translation": "transformer",
+    "recommendation": "ncf", "rnn_t": "rnnt", "rnn-t": "rnnt", "unet_3d": "unet3d", "3d-unet": "unet3d",
+    "dlrm_dcn": "dlrm_dcnv2", "dlrm-dcnv2": "dlrm_dcnv2", "flux": "flux1",
+    "lora": "llama2_70b_lora", "llama2_70b": "llama2_70b_lora", "llama3.1_8b": "llama31_8b",
+    "llama3.1_405b": "llama31_405b", "stable-diffusion": "stable_diffusion", "sd": "stable_diffusion",
+    "gpt-oss": "gpt_oss_20b", "gpt-oss-20b": "gpt_oss_20b", "gpt_oss": "gpt_oss_20b",
+    "deepseekv3": "deepseekv3_671b", "deepseek-v3": "deepseekv3_671b", "dlrm-v4": "dlrmv4",
+    "qwen35_397b": "qwen35_397b_grpo",
+}  # fmt: skip
+
+
+def benchmark_name(word: str) -> str:
+    """The folders' name for a benchmark: `rn50` is `resnet`; an unknown word is unchanged."""
+    lower = word.lower()
+    return _SAME.get(lower, lower if lower in KNOWN else word)
+
+
+def is_known_benchmark(name: str) -> bool:
+    """Whether a name returned by `benchmark_name` is an MLPerf Training benchmark."""
+    return name in KNOWN
+
+
+@dataclass(frozen=True)
+class InRounds:
+    """What is known of a benchmark, named by its result folder, in the rounds from `first` to `last`."""
+
+    benchmark: str
+    first: Round
+    last: Round
+
+
+Known = TypeVar("Known", bound=InRounds)
+
+
+def in_round(table: Iterable[Known], benchmark: str | None, round_: str | None) -> Known | None:
+    """The first entry of a benchmark in a round; None if there is none, or the round is unknown."""
+    version = round_order(round_)
+    if version is None:
+        return None
+    return next((e for e in table if e.benchmark == benchmark and e.first <= version <= e.last), None)
+
 
 What = Literal["epochs", "samples", "tokens"]
 Size = Literal["data set", "batches", "iterations", "samples seen", "tokens seen", "samples allowed"]
@@ -30,8 +99,8 @@ LIKE_THE_DATA_SET: Final = 0.05  # implementations omit the last batch or the lo
 
 
 @dataclass(frozen=True)
-class EpochUnit:
-    """What `epoch_num` counts in the rounds from `first` to `last`.
+class EpochUnit(InRounds):
+    """What `epoch_num` counts.
 
     per_sample  counts that make one sample; 1 where epochs or samples are counted
     began_at    its value before anything is trained
@@ -39,10 +108,7 @@ class EpochUnit:
     filled_up   whether an epoch is padded to whole batches, which matters for a set of 168 samples
     """
 
-    benchmark: str
     what: What
-    first: Round
-    last: Round
     source: str
     per_sample: int = 1
     began_at: float = 0.0
@@ -51,7 +117,7 @@ class EpochUnit:
 
 
 def _epochs(first: Round, last: Round, *benchmarks: str, source: str = _REFERENCES) -> list[EpochUnit]:
-    return [EpochUnit(name, "epochs", first, last, source, passes=True) for name in benchmarks]
+    return [EpochUnit(name, first, last, "epochs", source, passes=True) for name in benchmarks]
 
 
 _EPOCH_NUM: Final = (
@@ -61,24 +127,24 @@ _EPOCH_NUM: Final = (
     *_epochs((1, 0), (4, 1), "ssd"),
     *_epochs((2, 0), (5, 1), "retinanet"),
     *_epochs((1, 0), (3, 1), "maskrcnn", "rnnt"),
-    EpochUnit("dlrm", "epochs", (1, 0), (2, 1), _REFERENCES, began_at=1.0, passes=True),
+    EpochUnit("dlrm", (1, 0), (2, 1), "epochs", _REFERENCES, began_at=1.0, passes=True),
     *_epochs((3, 0), (6, 0), "dlrm_dcnv2"),
     *_epochs((4, 0), (5, 1), "gnn", "rgat"),
     # its own throughput counts 192 samples per epoch at batch size 32
-    EpochUnit("unet3d", "epochs", (1, 0), (3, 0), _REFERENCES, passes=True, filled_up=True),
-    EpochUnit("unet3d", "samples", (3, 1), (4, 0), _REFERENCES, passes=True),
-    EpochUnit("bert", "samples", (0, 7), (0, 7), _LOGS),
-    EpochUnit("bert", "samples", (1, 0), (5, 1), _REFERENCES),
-    EpochUnit("llama2_70b_lora", "samples", (4, 0), (6, 1), _REFERENCES),
-    EpochUnit("stable_diffusion", "samples", (3, 1), (5, 0), _REFERENCES),
-    EpochUnit("flux1", "samples", (5, 1), (6, 1), _REFERENCES),
-    EpochUnit("llama31_405b", "samples", (5, 0), (6, 0), _REFERENCES),
-    EpochUnit("llama31_8b", "samples", (5, 1), (6, 1), _REFERENCES),
-    EpochUnit("gpt_oss_20b", "samples", (6, 0), (6, 1), _REFERENCES),
-    EpochUnit("deepseekv3_671b", "samples", (6, 0), (6, 1), _REFERENCES),
-    EpochUnit("dlrmv4", "samples", (6, 1), (6, 1), _REFERENCES),
-    EpochUnit("qwen35_397b_grpo", "samples", (6, 1), (6, 1), _REFERENCES),
-    EpochUnit("gpt3", "tokens", (3, 0), (4, 1), _REFERENCES, GPT3_TOKENS_PER_SAMPLE),
+    EpochUnit("unet3d", (1, 0), (3, 0), "epochs", _REFERENCES, passes=True, filled_up=True),
+    EpochUnit("unet3d", (3, 1), (4, 0), "samples", _REFERENCES, passes=True),
+    EpochUnit("bert", (0, 7), (0, 7), "samples", _LOGS),
+    EpochUnit("bert", (1, 0), (5, 1), "samples", _REFERENCES),
+    EpochUnit("llama2_70b_lora", (4, 0), (6, 1), "samples", _REFERENCES),
+    EpochUnit("stable_diffusion", (3, 1), (5, 0), "samples", _REFERENCES),
+    EpochUnit("flux1", (5, 1), (6, 1), "samples", _REFERENCES),
+    EpochUnit("llama31_405b", (5, 0), (6, 0), "samples", _REFERENCES),
+    EpochUnit("llama31_8b", (5, 1), (6, 1), "samples", _REFERENCES),
+    EpochUnit("gpt_oss_20b", (6, 0), (6, 1), "samples", _REFERENCES),
+    EpochUnit("deepseekv3_671b", (6, 0), (6, 1), "samples", _REFERENCES),
+    EpochUnit("dlrmv4", (6, 1), (6, 1), "samples", _REFERENCES),
+    EpochUnit("qwen35_397b_grpo", (6, 1), (6, 1), "samples", _REFERENCES),
+    EpochUnit("gpt3", (3, 0), (4, 1), "tokens", _REFERENCES, GPT3_TOKENS_PER_SAMPLE),
 )
 
 
@@ -92,11 +158,10 @@ def counted(benchmark: str | None, round_: str | None) -> EpochUnit | None:
     >>> counted("resnet", None).what, counted("unet3d", None), counted("minigo", "v0.7")
     ('epochs', None, None)
     """
+    if round_ is not None:
+        return in_round(_EPOCH_NUM, benchmark, round_)
     known = [entry for entry in _EPOCH_NUM if entry.benchmark == benchmark]
-    if round_ is None:
-        return known[-1] if len({entry.what for entry in known}) == 1 else None
-    version = round_order(round_)
-    return next((e for e in known if version is not None and e.first <= version <= e.last), None)
+    return known[-1] if len({entry.what for entry in known}) == 1 else None
 
 
 _FROM_BEFORE: Final = (("bert", (1, 1), "Google"),)
@@ -114,12 +179,9 @@ def counts_from_before(benchmark: str | None, round_: str | None, submitter: str
 
 
 @dataclass(frozen=True)
-class DataSet:
-    """Samples in the training set of a benchmark in the rounds from `first` to `last`."""
+class DataSet(InRounds):
+    """Samples in the training set."""
 
-    benchmark: str
-    first: Round
-    last: Round
     samples: int
     source: str
 
@@ -146,15 +208,12 @@ _DATA_SETS: Final = (
 
 
 @dataclass(frozen=True)
-class SampleUnit:
-    """What `train_samples` counts in logs of a benchmark, in the rounds from `first` to `last`.
+class SampleUnit(InRounds):
+    """What `train_samples` counts.
 
     submitters  as named in their logs or folders; empty: all others
     """
 
-    benchmark: str
-    first: Round
-    last: Round
     what: Size
     source: str
     submitters: tuple[str, ...] = ()
@@ -201,28 +260,15 @@ def stated_size(benchmark: str | None, round_: str | None, submitter: str | None
     >>> stated_size("bert", "v2.0", "Google").what, stated_size("bert", "v2.0", "NVIDIA").what
     ('samples allowed', 'samples seen')
     """
-    version = round_order(round_)
-    return next(
-        (
-            entry
-            for entry in _TRAIN_SAMPLES
-            if entry.benchmark == benchmark
-            and (not entry.submitters or submitter in entry.submitters)
-            and (version is None or entry.first <= version <= entry.last)
-        ),
-        None,
-    )
+    table = [entry for entry in _TRAIN_SAMPLES if not entry.submitters or submitter in entry.submitters]
+    if round_order(round_) is None:
+        return next((entry for entry in table if entry.benchmark == benchmark), None)
+    return in_round(table, benchmark, round_)
 
 
 def data_set(benchmark: str | None, round_: str | None) -> DataSet | None:
     """The benchmark's training set in a round, if its size is known."""
-    version = round_order(round_)
-    if version is None:
-        return None
-    return next((e for e in _DATA_SETS if e.benchmark == benchmark and e.first <= version <= e.last), None)
-
-
-_OF_ONE: Final = (("ssd", (2, 0), (4, 1)),)
+    return in_round(_DATA_SETS, benchmark, round_)
 
 
 def throughput_in_samples(
@@ -240,9 +286,7 @@ def throughput_in_samples(
         return None, ""
     if known is not None and known.what == "tokens":
         return stated / known.per_sample, "the log's own throughput counts tokens"
-    if version is None or not any(
-        name == benchmark and first <= version <= last for name, first, last in _OF_ONE
-    ):
+    if benchmark != "ssd" or version is None or not (2, 0) <= version <= (4, 1):
         return stated, ""
     note = f"the log's own throughput, {stated:,.5g} samples/s, is that of one accelerator"
     return (None if accelerators is None else stated * accelerators), note

@@ -14,13 +14,13 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from assay.errors import InputError
-from assay.formats import payload_log
-from assay.formats.figures import LogFigure, LogFigures, whole
+from assay.formats.figures import LogFigure, LogFigures, few, whole
 from assay.formats.mllog import Event, EventReader
 from assay.formats.reader import Reader
 from assay.formats.tools import TOOLS, Tool, picked
 from assay.records import Measurement, Metric, Reading, Scalar
 from assay.units import factor
+from assay.workloads import payload_log
 
 KEY: Final = "report"
 
@@ -140,7 +140,7 @@ def _read(
         stated,
         measurements=() if problems else tuple(measured),
         facts={**_agreed([parsed.found for parsed in every]), **stated.facts},
-        problems=(*stated.problems, *payload_log.few(problems)),
+        problems=(*stated.problems, *few(problems)),
         skipped_lines=stated.skipped_lines + sum(parsed.found.skipped for parsed in counted),
         cut_lines=sum(parsed.found.cut for parsed in counted),
     )

@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel
 
 from assay.errors import InputError
+from assay.formats.figures import few
 from assay.formats.mllog import Event, EventReader
 from assay.formats.reader import Reader
 from assay.records import NODE_STREAMS, ConfusionMatrix, Measurement, Metric, Reading, Scalar, Series
@@ -26,7 +27,6 @@ from assay.units import convert
 Axis = Literal["step", "epoch", "samples", "seconds"]
 SERIES_KEY = "tracked_stats"
 CONFUSION_KEY = "confusion_matrix"
-MOST_PROBLEMS = 20  # that are listed with their lines
 MOST_COUNTED = 2**63  # in one cell of a table
 _AXES: tuple[Axis, ...] = get_args(Axis)
 _PLACES = {*_AXES, "epoch_num", "samples_count", "first_epoch_num"}  # a line with one of these is not a fact
@@ -53,12 +53,6 @@ def payload_reader(name: str, params: type[BaseModel], metrics: Sequence[Metric]
         metrics=lambda _params: tuple(metrics),
         read=lambda logs, _params: read(logs, metrics),
     )
-
-
-def few(problems: Sequence[str]) -> tuple[str, ...]:
-    """The first problems, and how many more there are: every line of a long log can be wrong."""
-    more = len(problems) - MOST_PROBLEMS
-    return (*problems[:MOST_PROBLEMS], *([f"and {more} more of this kind"] if more > 0 else []))
 
 
 def finite(value: Any) -> float | None:
