@@ -22,7 +22,6 @@ from typing import Final, NamedTuple
 
 from assay.formats.nccl_rows import (
     SLACK,
-    NcclDevice,
     NcclRow,
     NcclTest,
     PrintedRow,
@@ -156,10 +155,9 @@ _ANY_TIMES: Final = (2, 1, None)  # of an operation that is in no table
 def measured_test(
     rows: Sequence[PrintedRow],
     operation: str,
-    devices: Mapping[int, NcclDevice],
+    hosts: Mapping[int, str],
     facts: Mapping[str, Scalar],
     *,
-    average: float | None,
     bounds: tuple[int, bool] | None,
     failures: Sequence[str],
     skipped: int = 0,
@@ -168,12 +166,13 @@ def measured_test(
     """The test that printed these rows.
 
     operation         as the log states it; "" if it doesn't
+    hosts             rank → node, as far as the log lists them
     bounds, failures  as in `problem`
     skipped           lines that begin like a row but are not one
     amd               whether RCCL's tests may have printed them
     """
-    agreed, common = agreeing(rows, operation, devices)
-    ranks = ranks_of(agreed, devices)
+    agreed, common = agreeing(rows, operation, hosts)
+    ranks = ranks_of(agreed, hosts)
     allowed = (operation,) if operation else possible(agreed, common, ranks, amd) if common else ()
     taken = tuple(_measured(agreed, _bus(agreed, common, allowed, ranks) if common else 0.0))
     torn = torn_notes(rows, agreed)
@@ -181,8 +180,7 @@ def measured_test(
     return NcclTest(
         allowed[0] if len(allowed) == 1 else "",
         taken,
-        tuple(devices.values()),
-        average,
+        hosts,
         facts,
         problem(taken, skipped + len(torn), bounds, failures),
         skipped + len(torn),
@@ -230,7 +228,7 @@ def _measured(rows: Iterable[PrintedRow], bus: float) -> Iterator[NcclRow]:
     for row in rows:
         timings = [way.timing(row.size_bytes, bus) if way else None for way in row.ways]
         out_of_place, in_place = [*timings, None][:2]
-        yield NcclRow(row.size_bytes, row.dtype, row.redop or "", out_of_place, in_place, row.line)
+        yield NcclRow(row.size_bytes, out_of_place, in_place, row.line)
 
 
 def torn_notes(rows: Sequence[PrintedRow], taken: Sequence[PrintedRow]) -> tuple[str, ...]:

@@ -36,28 +36,12 @@ class Timing:
 
 @dataclass(frozen=True)
 class NcclRow:
-    """One size.
-
-    size_bytes  as printed: of the whole exchange
-    redop       `sum`, `none`; "" if the version does not print it
-    """
+    """One size, as printed: of the whole exchange."""
 
     size_bytes: int
-    dtype: str
-    redop: str
     out_of_place: Timing | None
     in_place: Timing | None
     line: int
-
-
-@dataclass(frozen=True)
-class NcclDevice:
-    """A rank's place, as the test lists it."""
-
-    rank: int
-    host: str
-    device: int
-    name: str
 
 
 @dataclass(frozen=True)
@@ -65,8 +49,8 @@ class NcclTest:
     """A run of one of the tests.
 
     operation  `all_reduce`; "" if the log neither states nor shows it
+    hosts      rank → node, as the test lists them
     possible   the operations that its rows allow, if they don't show which it was
-    average    bus bandwidth over all rows, bytes per second, as printed
     problem    why it has no result; "" if it has one
     skipped    lines that begin like a row but are not one
     notes      which rows are torn, each with its line
@@ -75,8 +59,7 @@ class NcclTest:
 
     operation: str
     rows: tuple[NcclRow, ...]
-    devices: tuple[NcclDevice, ...]
-    average: float | None
+    hosts: Mapping[int, str]
     facts: Mapping[str, Scalar]
     problem: str
     skipped: int
@@ -190,9 +173,3 @@ def figure(text: str) -> PrintedNumber | None:
     mantissa, _, power = text.lower().partition("e")
     half = number(f"5e{int(power or 0) - len(mantissa.partition('.')[2]) - 1}")
     return None if half is None else PrintedNumber(value, half)
-
-
-def bandwidth(text: str) -> float | None:
-    """An average as printed, in bytes per second; None if it is not a number."""
-    printed = figure(text)
-    return None if printed is None else printed.value * GB

@@ -38,14 +38,10 @@ from assay.formats.log_text import LogText
 from assay.formats.nccl_agreement import measured_test
 from assay.formats.nccl_rows import (
     GB,
-    NcclDevice,
-    NcclRow,
     NcclTest,
     PrintedNumber,
     PrintedRow,
     PrintedTiming,
-    Timing,
-    bandwidth,
     figure,
     version,
 )
@@ -58,14 +54,8 @@ def of_json(path: Path) -> NcclTest:
     try:
         report = document(whole(path))
         rows = [_json_row(row, line) for line, row in enumerate(report["results"], 1)]
-        devices = {
-            int(device["rank"]): NcclDevice(
-                int(device["rank"]), device["hostname"], device["device"], device["device_info"]
-            )
-            for device in report.get("devices", ())
-        }
+        hosts = {int(device["rank"]): device["hostname"] for device in report.get("devices", ())}
         bounds = report.get("out_of_bounds")
-        average = bandwidth(str(report.get("average_bus_bandwidth", {}).get("bandwidth")))
         operation = Path(report["args"][0]).name.removesuffix("_perf").removesuffix("_perf_mpi")
         facts = {"nccl_version": version(report["nccl_version"]), **_settings(report.get("config", {}))}
         out = None if bounds is None else (int(bounds["count"]), str(bounds["okay"]).lower() == "true")
@@ -74,7 +64,7 @@ def of_json(path: Path) -> NcclTest:
         raise InputError(
             [Problem(str(path), f"is not a complete report of nccl-tests -J: {error}; was the test cut off?")]
         ) from error
-    return measured_test(rows, operation, devices, facts, average=average, bounds=out, failures=failures)
+    return measured_test(rows, operation, hosts, facts, bounds=out, failures=failures)
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Scalar]:
@@ -113,8 +103,6 @@ def _number(value: object) -> float:
     return figure
 
 
-__all__ = ["NcclDevice", "NcclRow", "NcclTest", "Timing", "nccl_test"]
-
 METRICS: Final = (
     Metric("busbw", "B/s", "higher", "bus bandwidth, as defined by nccl-tests", scales=False),
     Metric("algbw", "B/s", "higher", "size over time", scales=False),
@@ -128,10 +116,9 @@ _UNITS = re.compile(r"(?:#|^)\s*\(B\)\s")
 _ROW = re.compile(rf"(?:^|\s|[:>])({DIGITS})\s+({DIGITS})\s+([a-z]\w*)(?=\s)(.*)")
 _DEVICE = re.compile(
     rf"(?:#|\b)\s*Rank\s+({DIGITS}) (?:Group\s+\d+ )?Pid\s+\d+ on\s+(\S+) device\s+({DIGITS}) "
-    r"\[(\w[\w:.]*)\] (.+)"
+    r"\[\w[\w:.]*\] .+"
 )
 _OUT_OF_BOUNDS = re.compile(rf"\bOut of bounds values : ({DIGITS}) (OK|FAILED)")
-_AVERAGE = re.compile(r"\bAvg bus bandwidth\s+: (\S+)")
 _STARTING = re.compile(r"\bCollective test starting: (\w+?)(?:_perf)?\s*$")
 _VERSION = re.compile(rf"\bnccl-tests version (\S+) nccl-headers=({DIGITS}) nccl-library=({DIGITS})")
 _SETTINGS = re.compile(rf"\bnThread {DIGITS} nGpus {DIGITS} minBytes ")
@@ -168,10 +155,10 @@ def nccl_tests(path: Path) -> LogFigures:
             f"the log does not state its operation, and its rows may be of {' or '.join(test.possible)}: "
             "name it with --benchmark, since it compares with nothing otherwise",
         )
-    if test.devices and len(test.devices) == test.facts.get("ranks"):
-        log.facts["nodes"] = len({device.host for device in test.devices})
-    elif test.devices:
-        log.facts["ranks_listed"] = len(test.devices)
+    if test.hosts and len(test.hosts) == test.facts.get("ranks"):
+        log.facts["nodes"] = len({*test.hosts.values()})
+    elif test.hosts:
+        log.facts["ranks_listed"] = len(test.hosts)
     log.figures += figures(test)
     return log
 
@@ -203,9 +190,9 @@ class _Table:
 
 def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
     rows: list[PrintedRow] = []
-    devices: dict[int, NcclDevice] = {}
+    hosts: dict[int, str] = {}
     facts: dict[str, Scalar] = {}
-    table, operation, skipped, average, failures = _Table(), "", 0, None, []
+    table, operation, skipped, failures = _Table(), "", 0, []
     bounds: tuple[int, bool] | None = None
     amd = False
     for place, line in lines:
@@ -217,11 +204,9 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
         elif _UNITS.search(line):
             table.scale = 1e-6 if "(us)" in line else table.scale
         elif match := _DEVICE.search(line):
-            devices[int(match[1])] = NcclDevice(int(match[1]), match[2], int(match[3]), match[5].strip())
+            hosts[int(match[1])] = match[2]
         elif match := _OUT_OF_BOUNDS.search(line):
             bounds = int(match[1]), match[2] == "OK"
-        elif match := _AVERAGE.search(line):
-            average = bandwidth(match[1])
         elif match := _STARTING.search(line):
             operation = match[1]
         elif stated := _stated(line):
@@ -233,8 +218,7 @@ def _of_table(lines: Iterable[tuple[int, str]]) -> NcclTest:
             skipped += row is None
             rows += [row] if row else []
     return measured_test(
-        rows, operation, devices, facts,
-        average=average, bounds=bounds, failures=failures, skipped=skipped, amd=amd,
+        rows, operation, hosts, facts, bounds=bounds, failures=failures, skipped=skipped, amd=amd
     )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def read_table(logs: Mapping[str, Path], operation: Operation, mode: str) -> Rea
         problems=(test.problem,) if test.problem else (),
         skipped_lines=test.skipped + used.skipped,
         cut_lines=test.cut,
-        links=exchange.links(used, {device.rank: device.host for device in test.devices}),
+        links=exchange.links(used, test.hosts),
     )
 
 
