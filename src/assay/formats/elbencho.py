@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from assay.formats.figures import LogFigure, LogFigures, document, lines, number
+from assay.formats.figures import LogFigure, LogFigures, above_zero, document, lines, number
 from assay.formats.tools import Tool
 from assay.records import Metric, Scalar
 
@@ -74,7 +74,7 @@ def _figures(
     yield from _of_side("read", mixed, latency.get("IO", {}).get("rwmix_read", {}), labels, line)
     rates = (("entry_rate", done.get("entries/s"), "operations/s"),)
     entry = (("mean_entry_latency", latency.get("entries", {}).get("avg_us"), "us"),)
-    yield from _positive((*rates, *entry), labels, line)
+    yield from above_zero((*rates, *entry), labels, line)
 
 
 def _of_side(
@@ -85,16 +85,7 @@ def _of_side(
         (f"{side}_rate", done.get("iops"), "operations/s"),
         (f"mean_{side}_latency", latency.get("avg_us"), "us"),
     )
-    yield from _positive(of_side, labels, line)
-
-
-def _positive(
-    stated: tuple[tuple[str, object, str], ...], labels: Mapping[str, Scalar], line: int
-) -> Iterator[LogFigure]:
-    for metric, text, unit in stated:
-        value = number(text)
-        if value is not None and value > 0:
-            yield LogFigure(metric, value, labels, {}, line, unit)
+    yield from above_zero(of_side, labels, line)
 
 
 TOOL: Final = Tool(

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -218,6 +219,32 @@ def _is_cut(text: str, error: ValueError | RecursionError) -> bool:
     if not isinstance(error, json.JSONDecodeError):
         return False
     return error.msg.startswith("Unterminated string") or not re.search(r"[\s,:]", text[error.pos :].rstrip())
+
+
+@contextmanager
+def reported(log: LogFigures, incomplete: str) -> Iterator[None]:
+    """Make what is wrong with a report its problem; then it has no figures.
+
+    incomplete  the problem of a report that lacks a key, with {} for the key
+    """
+    try:
+        yield
+    except ValueError as error:
+        log.problems.append(str(error))
+    except (LookupError, TypeError, AttributeError) as error:
+        log.problems.append(incomplete.format(error))
+    if log.problems:
+        log.figures.clear()
+
+
+def above_zero(
+    stated: Iterable[tuple[str, object, str]], labels: Mapping[str, Scalar], line: int
+) -> Iterator[LogFigure]:
+    """Figures of a report from metric, JSON value and unit: 0 is what was not measured."""
+    for metric, raw, unit in stated:
+        value = number(raw)
+        if value is not None and value > 0:
+            yield LogFigure(metric, value, labels, {}, line, unit)
 
 
 def line_of(text: str, phrase: str, start: int = 0) -> int:

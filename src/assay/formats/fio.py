@@ -25,10 +25,12 @@ from typing import Any, Final
 from assay.formats.figures import (
     LogFigure,
     LogFigures,
+    above_zero,
     check_agreement,
     document,
     line_of,
     number,
+    reported,
     time_of_day,
     whole,
 )
@@ -124,7 +126,7 @@ def report(text: str) -> LogFigures:
     """What a document says."""
     log = LogFigures()
     start = text.find("{")
-    try:
+    with reported(log, "incomplete fio report: {} is missing; was fio stopped?"):
         parsed = document(text[max(start, 0) : text.rfind("}") + 1])
         log.facts["fio_version"] = str(parsed["fio version"]).removeprefix("fio-")
         _refuse_old(str(log.facts["fio_version"]))
@@ -149,12 +151,6 @@ def report(text: str) -> LogFigures:
                 figure for side in ("read", "write") for figure in _figures(side, job[side], labels, line)
             ]
         log.figures += _together(jobs, line_of(text, '"jobname"'))
-    except ValueError as error:
-        log.problems.append(str(error))
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        log.problems.append(f"incomplete fio report: {error} is missing; was fio stopped?")
-    if log.problems:
-        log.figures.clear()
     return log.missing(f"line {line_of(text, 'jobs')}: no job read or wrote anything")
 
 
@@ -245,15 +241,12 @@ def _figures(
         if value is not None and value > 0:
             yield LogFigure(metric, value, labels, {}, line, unit)
     yield LogFigure("run_time", milliseconds, {**labels, "direction": side}, {}, line, "ms")
-    latency = stats.get("clat_ns", {})
-    if (mean := number(stats.get("lat_ns", {}).get("mean"))) is not None and mean > 0:
-        yield LogFigure(f"mean_{side}_latency", mean, labels, {}, line, "ns")
+    percentiles = stats.get("clat_ns", {}).get("percentile", {})
+    mean = (f"mean_{side}_latency", stats.get("lat_ns", {}).get("mean"), "ns")
+    yield from above_zero((mean,), labels, line)
     for percent in _PERCENTILES:
-        value = number(latency.get("percentile", {}).get(percent))
-        if value is not None and value > 0:
-            yield LogFigure(
-                f"{side}_latency", value, {**labels, "percentile": float(percent)}, {}, line, "ns"
-            )
+        latency = (f"{side}_latency", percentiles.get(percent), "ns")
+        yield from above_zero((latency,), {**labels, "percentile": float(percent)}, line)
 
 
 TOOL: Final = Tool(

@@ -15,7 +15,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from assay.formats.figures import LogFigure, LogFigures, check_agreement, document, number, whole
+from assay.formats.figures import (
+    LogFigure,
+    LogFigures,
+    above_zero,
+    check_agreement,
+    document,
+    number,
+    reported,
+    whole,
+)
 from assay.formats.tools import Tool
 from assay.records import Metric, Scalar
 
@@ -36,7 +45,7 @@ _FACTS: Final = ("api", "tasks", "nodes", "transferSize", "blockSize", "segmentC
 def ior(path: Path) -> LogFigures:
     """What a summary says. Raises InputError if it can't be read."""
     log, text = LogFigures(), whole(path)
-    try:
+    with reported(log, "incomplete summary of IOR: {} is missing; was IOR stopped?"):
         summary = document(text[max(text.find("{"), 0) : text.rfind("}") + 1])
         log.facts["ior_version"] = str(summary["Version"])
         offset, counted = 0, set[tuple[int | None, int | None]]()
@@ -57,12 +66,6 @@ def ior(path: Path) -> LogFigures:
             [(tasks, nodes)] = counted
             log.facts |= {} if tasks is None else {"ranks": tasks}
             log.facts |= {} if nodes is None else {"nodes": nodes}
-    except ValueError as error:
-        log.problems.append(str(error))
-    except (LookupError, TypeError, AttributeError) as error:
-        log.problems.append(f"incomplete summary of IOR: {error} is missing; was IOR stopped?")
-    if log.problems:
-        log.figures.clear()
     return log.missing("no test of IOR read or wrote anything")
 
 
@@ -107,15 +110,11 @@ def _figures(
         return
     if not (number(result["bwMiB"]) or 0) > 0:
         raise ValueError(f"line {line}: {access} at {result['bwMiB']} MiB/s: this repetition moved no data")
-    stated = [
-        (f"{access}_bandwidth", result["bwMiB"], "MiB/s"),
-        (f"{access}_rate", result.get("iops"), "operations/s"),
-    ]
+    bandwidth = (f"{access}_bandwidth", result["bwMiB"], "MiB/s")
+    rate = (f"{access}_rate", result.get("iops"), "operations/s")
+    yield from above_zero((bandwidth, rate), labels, line)
     times = [(name, result.get(key), "s") for key, name in _KEYS.items()]
-    for metric, raw, unit in (*stated, *times):
-        value, own = number(raw), labels if unit != "s" else {**labels, "direction": access}
-        if value is not None and value > 0:
-            yield LogFigure(metric, value, own, {}, line, unit)
+    yield from above_zero(times, {**labels, "direction": access}, line)
 
 
 TOOL: Final = Tool(

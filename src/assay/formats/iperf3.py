@@ -21,6 +21,7 @@ from assay.formats.figures import (
     document,
     line_of,
     number,
+    reported,
     time_of_day,
     whole,
 )
@@ -57,7 +58,7 @@ def iperf3(path: Path) -> LogFigures:
 def report(text: str) -> LogFigures:
     """What a document, or a stream of events, says."""
     log = LogFigures()
-    try:
+    with reported(log, "incomplete iperf3 report: {} is missing; was the test cut off?"):
         parsed = _events(text, log) if _STREAMED.match(text) else document(_braced(text))
         if parsed.get("error"):
             log.problems.append(f"line {line_of(text, chr(34) + 'error')}: {parsed['error']}")
@@ -80,11 +81,7 @@ def report(text: str) -> LogFigures:
             figures += _cores(used if "connecting_to" in start else _of_server(used), ends, text, begin)
         if figures and not any(figure.metric.startswith("bandwidth") for figure in figures):
             log.problems.append(f"line {figures[0].line}: its sum is of 0 bytes: the test moved no data")
-        log.figures += [] if log.problems else figures
-    except ValueError as error:
-        log.problems.append(str(error))
-    except (KeyError, TypeError, AttributeError) as error:
-        log.problems.append(f"incomplete iperf3 report: {error} is missing; was the test cut off?")
+        log.figures += figures
     return log.missing("no sum of received data", "the test did not finish")
 
 

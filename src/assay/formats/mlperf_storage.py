@@ -30,6 +30,7 @@ from assay.formats.figures import (
     line_of,
     lines,
     number,
+    reported,
     whole,
 )
 from assay.formats.tools import Tool
@@ -93,13 +94,11 @@ def mlperf_storage(path: Path) -> LogFigures:
     else:
         _of_log(path, log)
     log.facts = {**places, **log.facts}
-    if log.problems:
-        log.figures.clear()
     return log.missing("no figure", "DLIO measured neither a training nor a checkpoint")
 
 
 def _of_summary(text: str, model: str, log: LogFigures) -> None:
-    try:
+    with reported(log, "incomplete summary of DLIO: {} is missing"):
         summary = document(text)
         metric = summary["metric"]
         log.figures += _figures(metric, text)
@@ -114,10 +113,6 @@ def _of_summary(text: str, model: str, log: LogFigures) -> None:
             if isinstance(summary.get("num_files_train"), int):
                 log.facts["files"] = summary["num_files_train"]
             _note_caching(summary.get("potential_caching"), log)
-    except ValueError as error:
-        log.problems.append(str(error))
-    except (KeyError, TypeError, AttributeError) as error:
-        log.problems.append(f"incomplete summary of DLIO: {error} is missing")
 
 
 def _figures(metric: Mapping[str, Any], text: str) -> Iterator[LogFigure]:
