@@ -27,6 +27,7 @@ from assay.records import Metric, Scalar
 Words = Mapping[str, str]
 _WORD: Final = re.compile(r"\{([A-Za-z]\w*)?(?::([^{}]*))?\}")
 _LAST_WORD: Final = re.compile(r"\{[A-Za-z][^{}]*\}(?:\\s[*+])?\$?$")
+_PUNCTUATION: Final = re.compile(r"\\([^\w\s])|([-/:;,=%&#@!<>~'\"_])")
 _AXES: Final[tuple[Axis, ...]] = ("step", "epoch")
 _CUT: Final = "its last line is missing: the program did not finish, or the log was cut"
 
@@ -97,13 +98,20 @@ class _Kind(NamedTuple):
         own = {metric.name: metric.unit for metric in metrics}
         units = {name: unit or own[name] for name, unit in _WORD.findall(line.pattern) if name in own}
         begins = _WORD.split(line.pattern, maxsplit=1)[0] if units else ""
-        return cls(line, re.compile(_WORD.sub(_group, line.pattern)), units, begins)
+        pattern = _WORD.sub(lambda word: _group(word, {"", *own}), line.pattern)
+        return cls(line, re.compile(pattern), units, begins)
 
 
-def _group(word: re.Match[str]) -> str:
-    """Bounded, so that the time of a search grows with the line."""
-    kind = r"[0-9]{1,18}" if word[1] in _AXES else r"\S{1,200}"
-    return f"(?P<{word[1] or f'_{word.start()}'}>{kind})"
+def _group(word: re.Match[str], numbers: set[str]) -> str:
+    """The pattern of a word: bounded, and without the punctuation after it, so that few ways are tried."""
+    name, after = word[1] or "", _PUNCTUATION.match(word.string, word.end())
+    if name in _AXES:
+        kind = "[0-9]{1,18}"
+    elif name in numbers:
+        kind = r"[-+.\w]{1,40}"
+    else:
+        kind = rf"[^\s{re.escape(after[1] or after[2]) if after else ''}]{{1,200}}"
+    return f"(?P<{name or f'_{word.start()}'}>{kind})"
 
 
 class _Table(NamedTuple):
