@@ -31,7 +31,7 @@ def read(tmp_path: Path, text: str) -> LogFigures:
         metrics=METRICS,
         lines=(
             r"^{kernel} at {rate:GB/s} GB/s, {latency:us} us in step {step}$",
-            Line("^done {} of {rounds}$", final="end", agrees=lambda words, _before: words["rounds"] != "0"),
+            Line("^done {} of {rounds}$", final="end", agrees=lambda line, _before: line["rounds"] != "0"),
             r"^oven {version} on {host}$",
             "^threads: {threads}$",
         ),

@@ -24,11 +24,11 @@ from assay.formats.lines import Line, Words, line_tool
 from assay.records import Metric
 
 
-def _is_of_all_workers(words: Words, before: Words) -> bool:
+def _is_of_all_workers(texts: Words, before: Words) -> bool:
     """Whether a total is, within printed precision, the rate of one worker times the workers."""
-    if not re.fullmatch(DIGITS, words["workers"]):
+    if not re.fullmatch(DIGITS, texts["workers"]):
         return False
-    workers, total = int(words["workers"]), words["throughput"]
+    workers, total = int(texts["workers"]), texts["throughput"]
     worker = before.get("worker_throughput")
     return worker is None or abs(float(total) - workers * float(worker)) <= 1.01 * (
         rounding(total) + workers * rounding(worker)
@@ -39,7 +39,7 @@ TOOL: Final = line_tool(
     "horovod",
     mark=r"Img/sec per \w+: |Total img/sec on \d+ |Iter #\d+: .* img/sec per ",
     line="Img/sec per GPU: …",
-    words=("img/sec", "horovod", "iter #"),
+    phrases=("img/sec", "horovod", "iter #"),
     metrics=(
         Metric("throughput", "images/s", "higher", "images per second of all workers"),
         Metric(

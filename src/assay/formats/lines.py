@@ -43,7 +43,7 @@ class Line:
 
     pattern: str
     final: str = ""
-    agrees: Callable[[Words, Words], bool] = lambda _words, _before: True
+    agrees: Callable[[Words, Words], bool] = lambda _line, _before: True
 
 
 def line_tool(
@@ -56,7 +56,7 @@ def line_tool(
     torn: str = "",
     unfinished: str = _CUT,
     line: str = "",
-    words: Sequence[str] = (),
+    phrases: Sequence[str] = (),
     picks: Mapping[str, Pick] | None = None,
     subject: str = "",
 ) -> Tool:
@@ -67,13 +67,14 @@ def line_tool(
     failed      pattern of what it prints where it fails; a traceback of Python always is a failure
     torn        pattern of lines that have a figure; default: what is before the first word of each of `lines`
     unfinished  the problem of a log without its final line
-    line, words, picks, subject  as in `Tool`; line is the mark if it is not given
+    phrases     from its logs, in lowercase: for what an unrecognized log comes closest to
+    line, picks, subject  as in `Tool`; line is the mark if it is not given
     """
     kinds = [_Kind.of(entry if isinstance(entry, Line) else Line(entry), metrics) for entry in lines]
     torn = torn or "|".join(f"(?:{kind.begins})" for kind in kinds if kind.begins)
     table = _Table(
         kinds,
-        {word for kind in kinds if not kind.units for word in kind.pattern.groupindex},
+        {name for kind in kinds if not kind.units for name, _ in _WORD.findall(kind.line.pattern) if name},
         {metric.name for metric in metrics if metric.better == "higher"},
         re.compile(torn or "(?!)"),
         re.compile(failed or "(?!)"),
@@ -81,7 +82,7 @@ def line_tool(
     )
     found_by = re.compile(mark.encode())
     return Tool(
-        name, found_by, line or mark, (*words,), table.read, (*metrics,), picks or {}, subject=subject
+        name, found_by, line or mark, (*phrases,), table.read, (*metrics,), picks or {}, subject=subject
     )
 
 
@@ -143,13 +144,14 @@ class _Table(NamedTuple):
         """Store what a line says; return what it is if it is a final one."""
         for kind in self.kinds:
             match = kind.pattern.search(text)
-            words = match.groupdict("") if match else {}
-            figures = self._figures(kind, words, place) if match else None
-            if figures is not None and kind.line.agrees(words, latest):
+            texts = match.groupdict("") if match else {}
+            figures = self._figures(kind, texts, place) if match else None
+            if figures is not None and kind.line.agrees(texts, latest):
                 log.figures += figures
-                latest |= words
-                for name in words.keys() & self.facts:
-                    log.facts.setdefault(name, _scalar(words[name]))
+                latest |= texts
+                for name, word in texts.items():
+                    if name in self.facts:
+                        log.facts.setdefault(name, _scalar(word))
                 return kind.line.final
         if self.torn.search(text):
             log.skipped += 1
@@ -159,10 +161,10 @@ class _Table(NamedTuple):
             log.problems.append(f"line {place}: {why}")
         return ""
 
-    def _figures(self, kind: _Kind, words: Words, place: int) -> list[LogFigure] | None:
+    def _figures(self, kind: _Kind, texts: Words, place: int) -> list[LogFigure] | None:
         """The figures of a line; None if a number is none, or is not above 0 where more is better."""
         numbers, labels = dict[str, float](), dict[str, Scalar]()
-        for name, word in words.items():
+        for name, word in texts.items():
             if name in kind.units or name in _AXES or name.startswith("_"):
                 value = number(word)
                 if value is None or (name in self.rising and value <= 0):

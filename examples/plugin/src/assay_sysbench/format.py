@@ -21,7 +21,7 @@ SYSBENCH = line_tool(
     "sysbench",
     mark=r"sysbench \d+\.\d+",
     line="sysbench 1.0.20 (using …)",
-    words=("sysbench", "events per second", "threads fairness"),
+    phrases=("sysbench", "events per second", "threads fairness"),
     metrics=(
         Metric("event_rate", "1/s", "higher", "events per second of all threads"),
         Metric("latency_mean", "s", "lower", "time of one event, mean"),
