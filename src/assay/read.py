@@ -231,7 +231,7 @@ def _reader(workload: str) -> Reader | None:
     try:
         known = WORKLOADS.get(workload)
         if known is None:
-            return imported(IMPORTED[workload]) if workload in IMPORTED else None  # type: ignore[no-any-return]
+            return imported(IMPORTED[workload]) if workload in IMPORTED else None
         return known.reader
     except PluginError:
         return None
