@@ -95,7 +95,8 @@ def test_what_a_reader_makes_of_an_absurd_number_is_a_problem_of_that_run_alone(
         return found
 
     reader = Reader("absurd", Params, lambda _params: (), absurd)
-    monkeypatch.setattr(read, "IMPORTED", {"absurd": reader})
+    monkeypatch.setattr(read, "IMPORTED", {"absurd": ""})
+    monkeypatch.setattr(read, "imported", lambda _place: reader)
     run = imported_run(imported_trial("set", "set", "absurd", "here", Shape(1, 1), {}), "log")
     reading = read.read({"log": tmp_path}, run)
     assert words in reading.problems[0]
@@ -108,7 +109,8 @@ def test_a_setting_that_is_no_finite_number_is_kept_as_text(
     settings = {"clip": float("inf"), "seed": 1}
     found = Reading((MEASURED,), facts=settings, training=replace(TRAINING, hyperparameters=settings))
     reader = Reader("settings", Params, lambda _params: (), lambda _logs, _params: found)
-    monkeypatch.setattr(read, "IMPORTED", {"settings": reader})
+    monkeypatch.setattr(read, "IMPORTED", {"settings": ""})
+    monkeypatch.setattr(read, "imported", lambda _place: reader)
     run = imported_run(imported_trial("set", "set", "settings", "here", Shape(1, 1), {}), "log")
     reading = read.read({"log": tmp_path}, run)
     assert (reading.problems, reading.measurements) == ((), (MEASURED,))
