@@ -14,14 +14,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+from pydantic import ValidationError
 
 from assay.digests import Place, named_files, plan_digest, point_digests, suite_digest, where_shape
 from assay.errors import InputError, Problem
 from assay.records import Job, Metric, Plan, Shape, Task, Trial, digest_of
 from assay.redact import NumberedMarks, redacted
 from assay.suite import Benchmark, Suite, SweepPoint, System, Systems, requirements
-from assay.suite.findings import in_order, unknown
+from assay.suite.findings import Where, findings, in_order, read_strictly, unknown
 from assay.suite.requirements import MetricsOf
 from assay.workloads import WORKLOADS, Workload
 from assay.workloads.every_run import PEAK_RSS
@@ -48,10 +51,12 @@ def make(
     chosen = _chosen(suite, only)
     required = requirements(suite.benchmarks, suite.expect, suite.primary, suite.where, metrics_of(workloads))
     tasks, wrong = point_digests(suite, workloads)
+    suites, misfits = _suites(suite, tasks, systems, workloads)
+    wrong += misfits
     problems = [*required.problems, *wrong, *_too_wide(suite, systems, chosen), *_too_many(suite, chosen)]
     if problems:
-        raise InputError(in_order(problems, suite.source.file))
-    templates = _templates(suite, systems, tasks)
+        raise InputError(in_order(problems, suite.source.file, systems.source.file))
+    templates = _templates(suite, systems, suites)
     repeats = {benchmark.name: benchmark.repeats for benchmark in suite.benchmarks}
     blocks = [
         [t for t in _block(suite, templates, number, chosen) if number <= repeats[t.benchmark]]
@@ -62,6 +67,9 @@ def make(
     else:
         trials = [trial for block in blocks for trial in block]
     measured, named = suite_digest(suite, tasks), named_files(suite, workloads)
+    for name in chosen:
+        if systems.by_name[name].params:
+            named |= named_files(suites[name][0], workloads)
     return Plan(
         suite=suite.name,
         suite_digest=measured,
@@ -101,9 +109,10 @@ def block(
     """
     chosen = _chosen(suite, only)
     tasks, problems = point_digests(suite, workloads)
-    if problems:
-        raise InputError(problems)
-    return _block(suite, _templates(suite, systems, tasks), number, chosen)
+    suites, misfits = _suites(suite, tasks, systems, workloads)
+    if problems or misfits:
+        raise InputError([*problems, *misfits])
+    return _block(suite, _templates(suite, systems, suites), number, chosen)
 
 
 def task_of(trial: Trial, workloads: Mapping[str, Workload] = WORKLOADS) -> Task:
@@ -170,11 +179,66 @@ def _too_many(suite: Suite, chosen: Sequence[str]) -> list[Problem]:
     return [Problem(suite.where(), f"the suite makes {count} trials; the maximum is {MAX_TRIALS}")]
 
 
-def _templates(suite: Suite, systems: Systems, tasks: Mapping[Place, str]) -> list[Trial]:
+_OwnSuite = tuple[Suite, Mapping[Place, str]]  # the suite as a system runs it, and the digests of its tasks
+
+
+def _suites(
+    suite: Suite, tasks: Mapping[Place, str], systems: Systems, workloads: Mapping[str, Workload]
+) -> tuple[dict[str, _OwnSuite], list[Problem]]:
+    """The suite for each of its systems, and everything wrong with their `params`.
+
+    tasks  the digests of the suite's own tasks
+    """
+    suites: dict[str, _OwnSuite] = dict.fromkeys(suite.systems, (suite, tasks))
+    problems: list[Problem] = []
+    for system in (systems.by_name[name] for name in suite.systems):
+        if system.params:
+            where = partial(systems.where, system.name, "params")
+            own, wrong = _with_params(suite, system.params, where, workloads)
+            digests, unfit = point_digests(own, workloads)
+            suites[system.name] = own, digests
+            problems += wrong or unfit
+    return suites, problems
+
+
+def _with_params(
+    suite: Suite, params: Mapping[str, Any], where: Where, workloads: Mapping[str, Workload]
+) -> tuple[Suite, list[Problem]]:
+    """The suite with other values of some parameters, in each benchmark that has them.
+
+    where  path in `params` → `systems.yaml:12`
+    """
+    models = {b.name: workloads[b.workload].params for b in suite.benchmarks}
+    known = {name for model in models.values() for name in model.model_fields}
+    problems = [
+        Problem(where(name), f"params: {unknown('parameter of this suite', name, known)}")
+        for name in params
+        if name not in known
+    ]
+    benchmarks = []
+    for benchmark in suite.benchmarks:
+        model, points = models[benchmark.name], []
+        values = {name: value for name, value in params.items() if name in model.model_fields}
+        for point in benchmark.points:
+            problems += [
+                Problem(where(name), f"params.{name}: {benchmark.name} sweeps it; set it in one of the two")
+                for name in values.keys() & point.varied.keys()
+            ]
+            try:
+                read = read_strictly(model, {**point.params, **values}, suite.directory)
+            except ValidationError as error:
+                problems += findings(error, model, values, where)
+                continue
+            points.append(replace(point, params=read.model_dump(mode="json")))
+        benchmarks.append(replace(benchmark, points=tuple(points)))
+    return replace(suite, benchmarks=tuple(benchmarks)), list(dict.fromkeys(problems))
+
+
+def _templates(suite: Suite, systems: Systems, suites: Mapping[str, _OwnSuite]) -> list[Trial]:
     """Each point on each system as a trial that is not in a block yet; its id lacks the block."""
     marks = NumberedMarks()
     templates = [
-        _template(suite, benchmark, point, shape, systems.by_name[name], tasks[benchmark.name, index, shape])
+        _template(suites[name], benchmark, index, point.varied, shape, systems.by_name[name])
         for benchmark in suite.benchmarks
         for index, point in enumerate(_shown(point, marks) for point in benchmark.points)
         for shape in benchmark.shapes
@@ -197,17 +261,21 @@ def _shown(point: SweepPoint, marks: NumberedMarks) -> SweepPoint:
 
 
 def _template(
-    suite: Suite, benchmark: Benchmark, point: SweepPoint, shape: Shape, system: System, task_digest: str
+    own: _OwnSuite, benchmark: Benchmark, index: int, varied: Mapping[str, Any], shape: Shape, system: System
 ) -> Trial:
+    """A trial of a benchmark's point; `varied` without secrets."""
+    suite, tasks = own
+    params = next(b for b in suite.benchmarks if b.name == benchmark.name).points[index].params
+    task_digest = tasks[benchmark.name, index, shape]
     return Trial(
-        id=_stem(benchmark, point, shape, system.name if len(suite.systems) > 1 else None),
+        id=_stem(benchmark, varied, shape, system.name if len(suite.systems) > 1 else None),
         suite=suite.name,
         benchmark=benchmark.name,
         workload=benchmark.workload,
         system=system.name,
         shape=shape,
-        params=point.params,
-        varied=point.varied,
+        params=params,
+        varied=varied,
         block=0,
         seed=0,
         timeout_s=benchmark.timeout_s,
@@ -217,6 +285,7 @@ def _template(
         data=benchmark.data,
         digest=digest_of([task_digest, system.name, system.definition]),
         task_digest=task_digest,
+        declared_params=tuple(name for name in system.params if name in params),
     )
 
 
@@ -246,9 +315,9 @@ def _hash(*parts: Any) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest())
 
 
-def _stem(benchmark: Benchmark, point: SweepPoint, shape: Shape, system: str | None) -> str:
+def _stem(benchmark: Benchmark, varied: Mapping[str, Any], shape: Shape, system: str | None) -> str:
     """`train-batch_size32-2x1-here`: what people type, without the block. File-name safe, up to 112 long."""
-    swept = [f"{name}{_value_word(value)}" for name, value in point.varied.items()]
+    swept = [f"{name}{_value_word(value)}" for name, value in varied.items()]
     stem = "-".join([benchmark.name, *swept, str(shape), *([system] if system else [])])
     if len(stem) <= MAX_ID - len("-r10000"):
         return stem

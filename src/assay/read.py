@@ -42,7 +42,7 @@ from assay.telemetry.gpu_use import GpuEnergy, gpu_energy, gpu_uses
 from assay.telemetry.recorded import FOLDERS, uncovered
 from assay.units import counted, human
 from assay.workloads import WORKLOADS
-from assay.workloads.every_run import PEAK_RSS
+from assay.workloads.every_run import PEAK_RSS, WALL_TIME
 from assay.workloads.payload_log import finite
 from assay_payloads.datasets.manifest import ManifestError, header
 
@@ -144,7 +144,7 @@ def reading(attempt: Attempt, run: Run) -> Reading:
     if known is not None:
         return known
     fresh = _with_frames(_with_telemetry(read(logs, run), run, attempt), attempt)
-    fresh = _with_memory(_with_staging(fresh, attempt.logs()), run)
+    fresh = _with_memory(_with_staging(_with_wall_time(fresh, run), attempt.logs()), run)
     # Secrets that a program printed by mistake: facts and labels travel in reports.
     written = to_json(fresh)
     secrets = secrets_in_text(written)
@@ -290,6 +290,17 @@ def _with_staging(reading: Reading, logs: Mapping[str, Path]) -> Reading:
     except InputError as error:
         return replace(reading, problems=(*reading.problems, str(error)))
     return replace(reading, measurements=(*reading.measurements, *measured), facts={**reading.facts, **facts})
+
+
+def _with_wall_time(reading: Reading, run: Run) -> Reading:
+    """The reading with the run's duration, if its workload reports that."""
+    if reading.problems or run.started_at is None or run.ended_at is None:
+        return reading
+    if metrics(run).get(WALL_TIME.name) is not WALL_TIME:
+        return reading
+    seconds = run.ended_at - run.started_at
+    measured = Measurement(WALL_TIME.name, seconds, WALL_TIME.unit, {}, "run.json", 0)
+    return replace(reading, measurements=(measured, *reading.measurements))
 
 
 def _with_memory(reading: Reading, run: Run) -> Reading:

@@ -185,8 +185,8 @@ def page() -> str:
 def _lines() -> Iterator[str]:
     yield "# systems.yaml"
     yield "The keys of a system. systems.yaml is next to the suite and maps names of your choice to"
-    yield "systems; each has a `launcher`, whose options are below, and optionally a `price`. Without the"
-    yield "file, the one system is `local`, this machine.\n"
+    yield "systems; each has a `launcher`, whose options are below, and optionally a `price` and `params`."
+    yield "Without the file, the one system is `local`, this machine.\n"
     yield "```yaml"
     yield "bare-metal: {launcher: local, pin_cpus: true}"
     yield "openshift: {launcher: kubernetes, namespace: bench, price: 2.50 EUR/accelerator-hour}"
@@ -197,6 +197,8 @@ def _lines() -> Iterator[str]:
     yield "| key of every system | meaning | example |\n|---|---|---|"
     yield f"| `launcher` | How a job starts: {', '.join(f'[`{n}`](#{n})' for n in SYSTEM_MODELS)} | `slurm` |"
     yield f"| `price` | What the system costs, for the report | {prices} |"
+    changed = "Parameters of the suite's benchmarks that have other values on this system"
+    yield f"| `params` | {changed}: what is compared | `{{directory: /lustre}}` |"
     for name, model in SYSTEM_MODELS.items():
         yield f"\n## {name}"
         yield from _about(name)

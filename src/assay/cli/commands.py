@@ -12,6 +12,8 @@ from assay.errors import AssayError, PluginError, ReaderGoneError
 from assay.registry import EntryPoint, NamedEntries, registry
 
 _ABOUT: Final[Mapping[str, str]] = {
+    "try": "Compare commands by any figure that they print, until it is decided.",
+    "demo": "Show three verdicts on this machine in a minute.",
     "init": "Write a starter suite for this machine.",
     "doctor": "Check what is missing here, and show the command that fixes it.",
     "clean": "Find and remove what killed or abandoned runs left behind.",
@@ -50,12 +52,12 @@ _MODULES: Final = {"import": "import_", "list": "list_"}  # those that Python ha
 _QUESTIONS: Final = {
     name: f"assay.questions.{name}:{name.capitalize()}"
     for name in (
-        *("doctor", "clean", "score", "submit", "compare", "gate", "goodput"),
+        *("demo", "doctor", "clean", "score", "submit", "compare", "gate", "goodput"),
         *("show", "diff", "history", "scale", "explain", "report", "notebook", "push", "export"),
         *("index", "schema"),
     )
 } | {name: f"assay.{name}.questions:COMMANDS" for name in ("cluster", "data", "monitor")}
-_QUESTIONS["stack"] = "assay.stacks:COMMANDS"
+_QUESTIONS |= {"stack": "assay.stacks:COMMANDS", "try": "assay.questions.try_:Try"}
 _EXPECTED: Final = (
     *(AssayError, ReaderGoneError, OSError, MemoryError, SystemExit),
     *(click.ClickException, click.Abort, click.exceptions.Exit),

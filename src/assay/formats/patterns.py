@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from assay.formats.figures import LARGEST_FIGURE, number
@@ -60,8 +60,18 @@ def not_a_number(match: Match, group: str) -> str:
         return f"{refused}; write (?P<{group}>{NUMBER}) around the number"
     refused = f"{refused} because of {other[0]!r}"
     if _THOUSANDS.fullmatch(text):
-        return f"{refused}; print it without thousands separators, like {re.sub(_SEPARATOR, '', text)}"
+        return f"{refused}; {_of_thousands(text)}"
     return f"{refused}; {_instead(group, text)}"
+
+
+def without_separators(match: Match, group: str, separator: str) -> Match:
+    """The match with a group's text without separators, if all of them are between thousands."""
+    text = match.groups[group]
+    if text is None or separator not in text or not _THOUSANDS.fullmatch(text):
+        return match
+    if len(set(re.findall(_SEPARATOR, text))) > 1:
+        return match
+    return replace(match, groups={**match.groups, group: text.replace(separator, "")})
 
 
 def _is_float(text: str) -> bool:
@@ -150,12 +160,21 @@ def _instead(group: str, token: str) -> str:
         return f"end it with the pattern, as in (?P<{group}>{NUMBER}){letters}, and add {letters} to the unit"
     if re.search(r"[×*^⁰-⁹¹²³]", token):
         return "print it as 1.5e3"
+    if _THOUSANDS.fullmatch(token):
+        return f"match all of it, as in (?P<{group}>[-+.,'_0-9eE]+), and {_of_thousands(token)}"
     if match := re.search(rf"{_SEPARATOR}|:|[dDxX]", token):
         return (
             f"print plain digits, like 1234.5; if {match[0]!r} ends the number, write it next to the "
             f"group, as in (?P<{group}>{NUMBER}){match[0]}"
         )
     return f"write (?P<{group}>{NUMBER}), which matches the whole number"
+
+
+def _of_thousands(text: str) -> str:
+    """What to do about a figure with separators between its thousands."""
+    plain = f"print it without thousands separators, like {re.sub(_SEPARATOR, '', text)}"
+    separator = re.search("[,'_]", text)
+    return f'{plain}, or write thousands: "{separator[0]}" next to the pattern' if separator else plain
 
 
 _FROM_NOTHING = re.compile(r"(?<!\\)\{,\d+\}")

@@ -272,6 +272,7 @@ class Trial:
     data       frames that each node brings near before the ranks start, if the suite asks for it
     task_digest  of the program's bytes and parameters, whatever the suite's seed and systems; "" in runs from
                before it was kept
+    declared_params  names of the parameters that systems.yaml sets for its system
 
     What it runs is not stored here: `plan.task_of(trial)` recreates it; the digest shows that it is the same.
     """
@@ -293,6 +294,7 @@ class Trial:
     sample_every_s: float | None = None
     data: StagedData | None = None
     task_digest: str = ""
+    declared_params: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

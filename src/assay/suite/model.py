@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -341,12 +341,16 @@ class Suite:
 
 @dataclass(frozen=True)
 class System:
-    """Where to measure: a launcher and its options, as that launcher's own model."""
+    """Where to measure: a launcher and its options, as that launcher's own model.
+
+    params  parameters of the suite's benchmarks that have other values on this system, as written
+    """
 
     name: str
     launcher: str
     options: BaseModel
     price: Price | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def max_nodes(self) -> int | None:
@@ -357,7 +361,8 @@ class System:
     @property
     def definition(self) -> Mapping[str, Any]:
         """Plain data, for digests and `systems.yaml` in a run directory."""
-        return {"launcher": self.launcher, **self.options.model_dump(mode="json")}
+        own = {"params": dict(self.params)} if self.params else {}
+        return {"launcher": self.launcher, **self.options.model_dump(mode="json"), **own}
 
 
 @dataclass(frozen=True)

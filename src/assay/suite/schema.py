@@ -21,6 +21,12 @@ _PRICE: Schema = {
     "or 0.25 EUR/kWh for the energy of its GPUs.",
 }
 
+_PARAMS: Schema = {
+    "type": "object",
+    "description": "Parameters of the suite's benchmarks that have other values on this system: "
+    "{directory: /lustre}, or {argv: [python, train.py, --batch, 64]}.",
+}
+
 
 def suite_schema(params_models: Mapping[str, type[BaseModel]], about: Mapping[str, str]) -> Schema:
     """The schema of suite.yaml; the valid `params` follow from `workload`.
@@ -67,6 +73,7 @@ def systems_schema(
         definition["properties"] = {
             "launcher": {"const": name},
             "price": _PRICE,
+            "params": _PARAMS,
             **definition.get("properties", {}),
         }
         if prepare := definition["properties"].get("prepare"):

@@ -18,6 +18,7 @@ from assay.suite.model import System
 
 THIS_MACHINE = "local"  # a system that needs no entry, if a launcher with that name exists
 FILE_NAME = "systems.yaml"
+_OF_EVERY_LAUNCHER = ("launcher", "price", "params")
 
 
 def read_file(suite_path: Path, systems_path: Path | None) -> Document:
@@ -68,10 +69,16 @@ def _system(
             f"this key is missing; {choice}" if launcher is None else unknown("launcher", launcher, launchers)
         )
         return None, [Problem(file.where(name, "launcher"), f"{name}.launcher: {problem}")]
-    options = {key: value for key, value in entry.items() if key not in ("launcher", "price")}
+    options = {key: value for key, value in entry.items() if key not in _OF_EVERY_LAUNCHER}
     launcher_options, problems = checked(launchers[launcher], options, file.where, (name,))
     try:
         price = Price.parse(entry["price"]) if "price" in entry else None
     except ValueError as error:
         return None, [*problems, Problem(file.where(name, "price"), f"{name}.price: {error}")]
-    return (None if launcher_options is None else System(name, launcher, launcher_options, price)), problems
+    params = entry.get("params", {})
+    if not isinstance(params, dict):
+        what = f"{name}.params: found {shown(params)}; expected a mapping of parameters, such as {{size: 8}}"
+        return None, [*problems, Problem(file.where(name, "params"), what)]
+    if launcher_options is None:
+        return None, problems
+    return System(name, launcher, launcher_options, price, params), problems

@@ -13,6 +13,7 @@ from assay.records import FRAMES_FILE, Shape, Task, TaskFile
 from assay.secret_reference import EnvironmentValue
 from assay.workloads import command_metrics
 from assay.workloads.command_metrics import CommandMetric, check_readers
+from assay.workloads.every_run import WALL_TIME
 from assay.workloads.frames import CHOOSE_HELP, Choose, is_unset
 from assay.workloads.program import absolute, content
 from assay.workloads.workload import Workload
@@ -57,8 +58,9 @@ class CommandParams(Params):
     )
     image: str | None = Field(None, description="Container image, if the system runs containers.")
     metrics: dict[NonEmpty, CommandMetric] = Field(
-        min_length=1,
-        description="The metrics it reports for all ranks together, by name; the first is the primary one.",
+        {},
+        description="The metrics it reports for all ranks together, by name; the first is the primary one. "
+        "Default: `wall_time`, from the start of the ranks to the end of the last.",
     )
 
     @field_validator("metrics")
@@ -110,7 +112,7 @@ COMMAND = Workload(
     reader=Reader(
         "command",
         CommandParams,
-        metrics=lambda params: command_metrics.metrics_of(params.metrics),
+        metrics=lambda params: command_metrics.metrics_of(params.metrics) or (WALL_TIME,),
         read=lambda logs, params: command_metrics.read(logs, params.metrics),
         version=7,
         formats=True,

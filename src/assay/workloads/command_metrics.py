@@ -18,7 +18,15 @@ from pydantic_core import PydanticCustomError
 from assay.errors import PluginError
 from assay.formats.figures import Axis, LogFigure, LogFigures, few, lines
 from assay.formats.mllog import EventReader
-from assay.formats.patterns import NUMBER, Match, Pattern, compiled, fault, not_a_number
+from assay.formats.patterns import (
+    NUMBER,
+    Match,
+    Pattern,
+    compiled,
+    fault,
+    not_a_number,
+    without_separators,
+)
 from assay.formats.reader import Params
 from assay.formats.tf_cnn_benchmarks import CnnStep
 from assay.formats.tools import TOOLS, Tool, read_log
@@ -49,7 +57,11 @@ STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 
 def by_patterns(
-    path: Path, patterns: Mapping[str, Pattern], units: Mapping[str, str], log: LogFigures
+    path: Path,
+    patterns: Mapping[str, Pattern],
+    units: Mapping[str, str],
+    log: LogFigures,
+    thousands: Mapping[str, str],
 ) -> set[str]:
     """Every match of each metric's pattern in each line; returns the metrics with a match, number or not.
 
@@ -57,12 +69,15 @@ def by_patterns(
     that isn't a number, or is only part of one, is a problem.
     A carriage return also ends a line, so that progress bars are read, but doesn't count as a line.
 
-    units  metric → unit of its figures
+    units      metric → unit of its figures
+    thousands  metric → what separates the thousands of its figures, for those where something does
     """
     matched: set[str] = set()
     for line, text in lines(path, log, kind=Log):
         for metric, pattern in patterns.items():
             for match in pattern.matches(text):
+                if separator := thousands.get(metric):
+                    match = without_separators(match, VALUE, separator)
                 matched.add(metric)
                 log.more(f"{path.name}:{line}")
                 problem = _no_figure(pattern, match, units[metric])
@@ -251,6 +266,12 @@ class CommandMetric(Params):
         description="`last`, `first`, `mean`, `median`, `min`, or `max`: which figure counts if several are "
         "printed with equal labels.",
     )
+    thousands: Literal[",", "_", "'"] | None = Field(
+        None,
+        exclude_if=lambda separator: separator is None,
+        description="What separates the thousands of the pattern's figures: `,` for 9,477.7. Without it, "
+        "such a figure is a problem of the run.",
+    )
     about: str = Field("", description="One-line description for people.")
 
     @field_validator("pattern")
@@ -322,6 +343,8 @@ def metrics_of(metrics: Mapping[str, CommandMetric]) -> tuple[Metric, ...]:
 
 def read(logs: Mapping[str, Path], metrics: Mapping[str, CommandMetric]) -> Reading:
     """What rank 0 printed. A metric that is missing is a problem."""
+    if not metrics:
+        return Reading()
     if _LOG not in logs:
         return Reading(problems=(f"{_LOG} does not exist: the program printed nothing",))
     log = logs[_LOG]
@@ -329,7 +352,8 @@ def read(logs: Mapping[str, Path], metrics: Mapping[str, CommandMetric]) -> Read
     matched: set[str] = set()  # these metrics have a line; if no figure, a problem that says why
     patterns = {m: compiled(metric.pattern) for m, metric in metrics.items() if metric.pattern is not None}
     if patterns:
-        matched |= by_patterns(log, patterns, {m: metrics[m].unit for m in patterns}, printed)
+        thousands = {m: separator for m in patterns if (separator := metrics[m].thousands)}
+        matched |= by_patterns(log, patterns, {m: metrics[m].unit for m in patterns}, printed, thousands)
     if keys := _units(metrics, "mllog"):
         matched |= by_keys(log, keys, printed)
     rules = _units(metrics, "mlperf")

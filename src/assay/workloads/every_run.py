@@ -1,4 +1,4 @@
-"""What runs of every workload report, whatever their programs print."""
+"""What runs report whatever their programs print; `WALL_TIME` only if their workload says so."""
 
 from __future__ import annotations
 
@@ -10,4 +10,8 @@ PEAK_RSS = Metric(
     "lower",
     "Resident memory of the largest of the run's processes, at its peak, as the kernel counts it",
     scales=False,
+)
+
+WALL_TIME = Metric(
+    "wall_time", "s", "lower", "Time from the start of the run's ranks to the end of the last of them"
 )

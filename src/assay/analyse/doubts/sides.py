@@ -124,11 +124,16 @@ CHANGED_SOFTWARE = CaseDoubtKind(
 
 
 def different_parameters(case: Case) -> str | None:
-    """Parameters that differ between the sides although the points have the same name."""
+    """Parameters that differ between the sides although the points have the same name.
+
+    Those that systems.yaml sets for a side are what is compared.
+    """
     if len(case.sides) < 2:
         return None
     a, b = (_parameters(side) for side in case.sides)
-    differing = sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name))
+    trials = [sample.result.run.trial for side in case.sides for sample in side.group.samples]
+    declared = {name for trial in trials for name in trial.declared_params}
+    differing = sorted(n for n in a.keys() | b.keys() if a.get(n) != b.get(n) and n not in declared)
     if not differing:
         return None
     shown = [f"{name} {_either(a, name)} and {_either(b, name)}" for name in differing[:MOST_SHOWN]]
