@@ -12,9 +12,13 @@ moved := $(shell grep -qsF "\"$$PWD/$(VENV)\"" $(VENV)/.made.json || rm -f $(VEN
 ready = $(VENV)/.ready$(if $(wildcard $(VENV)/.ready),,-$(1))
 install = $(PYTHON) tools/make_env.py $(VENV) $(1) "$(TORCH_CPU_INDEX)"
 
-.PHONY: demo test test-all check house bench docs reference wheel env clean
+.PHONY: demo quickstart test test-all check house bench docs reference wheel env clean
 
 demo: $(call ready,demo)
+	$(BIN)/assay demo
+	@echo "With trainings: make quickstart"
+
+quickstart: $(call ready,quickstart)
 	$(BIN)/assay doctor
 	$(BIN)/assay run examples/quickstart/suite.yaml --report build/quickstart.html
 	@echo "The same in a browser, with logs and comparisons: $(BIN)/assay serve"

@@ -26,7 +26,8 @@ from pathlib import Path
 NEEDED = (3, 11)
 # Kind of environment → extras of pyproject.toml.
 KINDS = {
-    "demo": ("torch", "serve"),
+    "demo": (),
+    "quickstart": ("torch", "serve"),
     "check": ("kubernetes", "check"),
     "test": ("training", "inference", "mpi", "kubernetes", "data", "s3", "ray", "explore", "serve", "test"),
     "all": (
@@ -146,8 +147,9 @@ def main() -> None:
             print("installing torch, the CPU build", flush=True)
             installed([*install, "--index-url", index, "torch", "torchvision"], environment)
         extras = ",".join(KINDS[kind])
-        print(f"installing Assay and its extras {extras} (a few minutes the first time)", flush=True)
-        installed([*install, "--editable", f".[{extras}]"], environment)
+        its = f" and its extras {extras} (a few minutes the first time)" if extras else ""
+        print(f"installing Assay{its}", flush=True)
+        installed([*install, "--editable", f".[{extras}]" if extras else "."], environment)
         note(root, under_way=False)
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from assay.monitor.questions.watch import flight_record, watch, watch_job, watch_logs, watch_nccl
     from assay.questions.clean import clean
     from assay.questions.compare import compare, rank
+    from assay.questions.demo import demo
     from assay.questions.diff import diff
     from assay.questions.doctor import doctor
     from assay.questions.explain import explain
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from assay.questions.submit import submit
     from assay.questions.sweep import sweep
     from assay.questions.systems import every_system, system_named
+    from assay.questions.try_ import try_
     from assay.run.request import make_suite, read_suite
     from assay.stacks.advise import advise_stack, advised_containerfile
     from assay.stacks.build import build_stack, render_build
@@ -87,6 +89,7 @@ _MODULES = {
     "compare": "assay.questions.compare",
     "containerfile": "assay.stacks.containerfile",
     "data_job": "assay.data.questions.submit",
+    "demo": "assay.questions.demo",
     "diff": "assay.questions.diff",
     "diff_stacks": "assay.stacks.diff",
     "doctor": "assay.questions.doctor",
@@ -154,6 +157,7 @@ _MODULES = {
     "system_named": "assay.questions.systems",
     "top": "assay.monitor.questions.top",
     "trust_key": "assay.stacks.sharing",
+    "try_": "assay.questions.try_",
     "validate_data": "assay.data.questions.validate",
     "watch": "assay.monitor.questions.watch",
     "watch_job": "assay.monitor.questions.watch",
@@ -172,6 +176,7 @@ __all__ = [
     "compare",
     "containerfile",
     "data_job",
+    "demo",
     "diff",
     "diff_stacks",
     "doctor",
@@ -239,6 +244,7 @@ __all__ = [
     "system_named",
     "top",
     "trust_key",
+    "try_",
     "validate_data",
     "watch",
     "watch_job",

@@ -87,7 +87,7 @@ def test_every_suite_of_the_page_about_suites_loads_and_plans(tmp_path: Path) ->
 
 
 def test_every_block_of_commands_is_run_by_a_test_here() -> None:
-    starters = ("make ", "assay init", "assay scale my-suite", "assay sweep", "assay score")
+    starters = ("make ", "assay init", "assay try", "assay scale my-suite", "assay sweep", "assay score")
     for text in (README, HOME, SUITES, LOGS, LAUNCHERS):
         for block in blocks("console", text):
             assert any(word in block for word in starters), f"no test runs:\n{block}"
@@ -142,6 +142,15 @@ def test_commands_about_a_cluster_work(tmp_path: Path) -> None:
         assert run(f"{sweep} --rounds 1 --repeats 1 --seconds 0.1", tmp_path) == EXIT_UNDECIDED  # two nodes
         assert run(prepare, tmp_path) == 0
         assert run(doctor, tmp_path) in {0, EXIT_ENVIRONMENT}
+
+
+def test_two_commands_are_compared_as_the_readme_says(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import os, sys\nprint(f'{sys.argv[2]}{os.getpid() % 10} samples/s')\n"
+    )
+    demo, compare = console("assay try", README)
+    assert demo == "assay demo"  # tests/questions/test_demo.py runs it
+    assert run(compare, tmp_path) in ANSWERS
 
 
 def test_commands_about_finished_runs_work(finished: Path) -> None:

@@ -57,7 +57,7 @@ _QUESTIONS: Final = {
         *("index", "schema"),
     )
 } | {name: f"assay.{name}.questions:COMMANDS" for name in ("cluster", "data", "monitor")}
-_QUESTIONS |= {"stack": "assay.stacks:COMMANDS", "try": "assay.questions.try_:Try"}
+_QUESTIONS["stack"], _QUESTIONS["try"] = "assay.stacks:COMMANDS", "assay.questions.try_:Try"
 _EXPECTED: Final = (
     *(AssayError, ReaderGoneError, OSError, MemoryError, SystemExit),
     *(click.ClickException, click.Abort, click.exceptions.Exit),

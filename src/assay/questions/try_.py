@@ -106,6 +106,7 @@ class Try(Question):
     def answer(self) -> TrialVerdict:
         """The verdict. Raises AssayError as soon as a run fails, with its last lines."""
         from assay.questions import try_runs
+        from assay.questions.printed_figures import of_pattern
         from assay.questions.try_commands import variants_of
 
         began, max_time_s = time.monotonic(), seconds(self.max_time)
@@ -116,9 +117,13 @@ class Try(Question):
         labels, runs_dir = {v.name: v.label for v in variants}, runs_directory(self.runs)
         report = self.progress or (lambda _text: None)
         files = try_runs.trial_files(variants, try_runs.system_entry(self.on, self.systems), margin)
+        given = None if self.pattern is None else of_pattern(self.pattern)
+        if given is not None:
+            try_runs.check_figure(given, ())
         first, remove_first = try_runs.first_runs(files, labels, runs_dir, max_time_s, report)
-        figure = self._figure(first)
+        figure = given or self._found(first)
         try_runs.check_figure(figure, first)
+        figure = self._directed(figure)
         remove_first()
         durations_s = [run.duration_s for run in first]
         limit_s = min(max_time_s, max(_SHORTEST_LIMIT_S, 5 * max(durations_s)))
@@ -139,21 +144,20 @@ class Try(Question):
             variants, figure, session.id, str(session.path), comparisons, completed.look, self.save
         )
 
-    def _figure(self, first: Sequence[FirstRun]) -> PrintedFigure:
+    def _found(self, first: Sequence[FirstRun]) -> PrintedFigure:
         """What to compare, from the first run of each command."""
-        from assay.questions import printed_figures as printed
+        from assay.questions.printed_figures import chosen, in_all, printed_figures
 
-        if self.pattern is not None:
-            figure = printed.of_pattern(self.pattern)
-        else:
-            logs = [run.log for run in first]
-            figure = printed.chosen(printed.in_all(logs), self.figure, printed.printed_figures(logs[0]))
+        logs = [run.log for run in first]
+        return chosen(in_all(logs), self.figure, printed_figures(logs[0]))
+
+    def _directed(self, figure: PrintedFigure) -> PrintedFigure:
+        """The figure with the direction that is better. Raises InputError if nothing shows it."""
         better = self.better or figure.better
         if better is None:
             raise InputError(f"{figure.name}: add --better higher or --better lower: nothing shows which is")
-        return replace(
-            figure, better=better, metric={**figure.metric, "better": better} if figure.metric else {}
-        )
+        metric = {**figure.metric, "better": better} if figure.metric else {}
+        return replace(figure, better=better, metric=metric)
 
 
 try_ = function(Try, Try.answer)
@@ -208,9 +212,7 @@ class TrialVerdict(Answer):
             return f"Undecided: {'; '.join(self.look.open)}"
         if len(primary) == 1:
             return self._sentence(primary[0])
-        better, worse, same = (
-            ("faster", "slower", "as fast") if self._is_speed else ("better", "worse", "as good")
-        )
+        better, worse, same = self._words
         words = {"faster": better, "slower": worse, "equivalent": same, "undecided": "undecided"}
         parts = [
             f"{word}: {', '.join(named)}"
@@ -251,42 +253,45 @@ class TrialVerdict(Answer):
         return verdicts.pop() if len(verdicts) == 1 else "strong"
 
     def _label_of(self, c: Comparison) -> str:
-        from assay.report import figures
+        from assay.view import figures
 
         label = next(variant.label for variant in self.variants if variant.name == c.b)
         return f"{label} {figures.labels(c.point.labels)}".strip()
 
     def _sentence(self, c: Comparison) -> str:
         """One verdict, with its interval."""
-        a, b, name = self.variants[0].label, self._label_of(c), self.figure.name
-        gain = _gain(c)
+        from assay.analyse.comparison.verdict import too_much
+
+        a, b, gain = self.variants[0].label, self._label_of(c), _gain(c)
+        if not self._is_speed:
+            a, b = f"that of {a}", f"{self.figure.name} of {b}"
+        if too_much(c.lost_to_others):
+            return f"Undecided whether {b} is {self._words[0]} than {a}: others used the machine"
         if gain.low is None or gain.high is None:
-            return f"Undecided: the runs of {a} and {b} give no interval"
-        worse, better = _percent(1 - gain.low, gain), _percent(gain.high - 1, gain)
+            return f"Undecided: the runs of {b} and {a} give no interval"
+        low, high = self._side(gain.low, gain), self._side(gain.high, gain)
         if c.verdict == "undecided":
-            if not self._is_speed:
-                return f"Undecided: {name} of {b} can be {worse} worse or {better} better than that of {a}"
-            return f"Undecided: {b} can be {worse} slower or {better} faster than {a}"
+            return f"Undecided: {b} can be anything from {low} to {high}, compared with {a}"
         if c.verdict == "equivalent":
-            same = f"{b} is as fast as {a}" if self._is_speed else f"{name} of {b} is as good as that of {a}"
-            reach = f"({_signed(gain.low, gain)} to {_signed(gain.high, gain)})"
-            return f"{same}, within {percent(c.margin)} {reach}"
-        if gain.value >= _MANY_TIMES and self._is_speed:
-            reach = f"({gain.low:.2g} to {gain.high:.2g})"
-            return f"{b} is {gain.value:.2g} times as fast as {a} {reach}"
-        if c.verdict == "faster":
-            size = f"{_percent(gain.value - 1, gain)}", f"{_percent(gain.low - 1, gain)} to {better}"
-        else:
-            size = f"{_percent(1 - gain.value, gain)}", f"{_percent(1 - gain.high, gain)} to {worse}"
-        if self._is_speed:
-            return f"{b} is {size[0]} {c.verdict} than {a} ({size[1]})"
-        how = "better" if c.verdict == "faster" else "worse"
-        return f"{name} of {b} is {size[0]} {how} than that of {a} ({size[1]})"
+            return f"{b} is {self._words[2]} as {a}, within {percent(c.margin)} ({low} to {high})"
+        than = "as" if gain.value >= _MANY_TIMES else "than"
+        return f"{b} is {self._side(gain.value, gain)} {than} {a} ({low} to {high})"
+
+    def _side(self, ratio: float, gain: Estimate) -> str:
+        """`18 % faster`, `4 % slower`, `16 times as fast`."""
+        better, worse, same = self._words
+        if ratio >= _MANY_TIMES:
+            return f"{ratio:.2g} times {same}"
+        return f"{_percent(abs(ratio - 1), gain)} {better if ratio >= 1 else worse}"
+
+    @property
+    def _words(self) -> tuple[str, str, str]:
+        return ("faster", "slower", "as fast") if self._is_speed else ("better", "worse", "as good")
 
     @property
     def why_open(self) -> str:
         """Why it is undecided, and what would decide it; "" if it is decided."""
-        from assay.analyse.comparison.verdict import obstacle, too_much
+        from assay.analyse.comparison.verdict import obstacle
 
         undecided = [c for c in self.comparisons.primary if c.verdict == "undecided"]
         if not undecided:
@@ -294,11 +299,8 @@ class TrialVerdict(Answer):
         first = undecided[0]
         if obstacle(first) == "lost time":
             share = max(first.lost_to_others)
-            waited = f"the runs waited up to {_percent(share, _gain(first))} of their time for a CPU"
-            helps = "An idle machine helps"
-            if too_much(first.lost_to_others):
-                helps = "More runs won't help; an idle machine will"
-            return f"Others used the machine: {waited}. {helps}."
+            waited = f"The runs waited up to {percent(share)} of their time for a CPU that others used"
+            return f"{waited}. More runs won't help; an idle machine will."
         if self.look.ended == "time is up":
             return (
                 f"The time was up after {counted(self.look.blocks, 'round')}; the same command with a longer "
@@ -312,8 +314,8 @@ class TrialVerdict(Answer):
         return f"{first.reason[:1].upper()}{first.reason[1:]}."
 
     def _table(self) -> Table:
-        from assay.report import figures
-        from assay.report.sentences.sentences import SYMBOLS
+        from assay.view import figures
+        from assay.view.sentences.sentences import SYMBOLS
 
         primary = self.comparisons.primary
         unit, texts = figures.means(primary)
@@ -348,8 +350,11 @@ def _percent(share: float, gain: Estimate) -> str:
 
 
 def _signed(ratio: float, gain: Estimate) -> str:
+    """`+18 %`, `−4 %`, `×16`."""
+    if ratio >= _MANY_TIMES:
+        return f"×{ratio:.2g}"
     text = _percent(abs(ratio - 1), gain)
-    return text if not text.strip("0. %") else f"{'+' if ratio > 1 else '−'}{text}"
+    return f"{'+' if ratio >= 1 else '−'}{text}" if text.strip("0. %") else text
 
 
 def _would_decide(c: Comparison) -> str:

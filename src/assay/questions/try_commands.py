@@ -46,11 +46,16 @@ def variants_of(commands: Sequence[str]) -> tuple[Variant, ...]:
 
 
 def suite_name(argv: Sequence[str]) -> str:
-    """`try-train` for `python train.py`: the script, else the module, else the program."""
-    options = dict(pairwise(argv))
+    """`try-train` for `python train.py`."""
+    program = re.sub(r"[.](?:py|sh|pl|rb|jl|lua|js)$", "", _program(argv))
+    return f"try-{_name(program)}"[:40].rstrip("-._")
+
+
+def _program(argv: Sequence[str]) -> str:
+    """What a command is about: its script, its module, or else its program."""
     script = next((word for word in argv if re.search(r"\.\w{1,4}\Z", word) and not word.startswith("-")), "")
-    program = (script or options.get("-m", argv[0])).rpartition("/")[2]
-    return f"try-{_name(re.sub(r'[.](?:py|sh|pl|rb|jl|lua|js)$', '', program))}"[:40].rstrip("-._")
+    module = dict(pairwise(argv)).get("-m", "")
+    return module.rpartition(".")[2] or script.rpartition("/")[2] or argv[0].rpartition("/")[2]
 
 
 def _split(command: str) -> tuple[str, ...]:
@@ -122,6 +127,8 @@ def _unquoted(text: str) -> Iterator[int]:
 
 def _labels(argvs: Sequence[tuple[str, ...]]) -> list[str]:
     """What differs: the words between the common beginning and end, with the option that they belong to."""
+    if len(set(argvs)) == 1:
+        return [_program(argv) for argv in argvs]
     shared = _shared(argvs)
     rests = [argv[shared:] for argv in argvs]
     ending = _shared([rest[::-1] for rest in rests])
