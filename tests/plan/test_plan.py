@@ -62,6 +62,47 @@ def test_a_plan_survives_being_written_and_read(tmp_path: Path) -> None:
     assert from_json(Plan, to_json(whole)) == whole
 
 
+# Parameters of a system
+
+
+def with_params(params: str) -> str:
+    return SYSTEMS.replace("env: {A: b}", f"params: {params}")
+
+
+def test_a_system_runs_the_benchmarks_with_its_own_parameters(tmp_path: Path) -> None:
+    plain, own = made(tmp_path), made(tmp_path, systems=with_params("{precision: bf16}"))
+    there = [trial for trial in own.trials if trial.system == "there" and trial.benchmark == "training"]
+    assert {(trial.params["precision"], trial.declared_params) for trial in there} == {
+        ("bf16", ("precision",))
+    }
+    assert {trial.params["precision"] for trial in own.trials if trial.system == "here" and trial.varied} == {
+        "fp32"
+    }
+    assert {trial.declared_params for trial in own.trials if trial.benchmark == "communication"} == {()}
+    assert (own.suite_digest, own.digest == plain.digest) == (plain.suite_digest, False)
+    places = [(trial.id, trial.varied) for trial in own.trials]
+    assert places == [(trial.id, trial.varied) for trial in plain.trials], "the points and their order stay"
+    assert {t.task_digest for t in there}.isdisjoint(t.task_digest for t in plain.trials)
+    assert block_of(own, 2) == list(
+        plan.block(*read(tmp_path, systems=with_params("{precision: bf16}")), 2, workloads=WORKLOADS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        ("{precison: bf16}", '"precison" is not a parameter of this suite; did you mean precision?'),
+        ("{precision: fp8}", 'precision: found "fp8"; expected one of fp32, bf16'),
+        ("{batch_size: 8}", "params.batch_size: training sweeps it"),
+        ("[precision]", "there.params: found"),
+    ],
+)
+def test_what_is_wrong_with_them_is_reported_with_its_line(tmp_path: Path, params: str, why: str) -> None:
+    with pytest.raises(InputError, match=r"systems\.yaml:2: ") as error:
+        made(tmp_path, systems=with_params(params))
+    assert why in str(error.value)
+
+
 # Ids
 
 

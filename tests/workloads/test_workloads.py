@@ -421,7 +421,7 @@ def test_a_metric_that_never_matches_is_a_problem_and_never_a_number(tmp_path: P
         (
             "1,000",
             "the group value matched '1,000', which is not a number because of ','; "
-            "print it without thousands separators, like 1000",
+            'print it without thousands separators, like 1000, or write thousands: "," next to the pattern',
         ),
         (
             "12,5",
@@ -448,8 +448,13 @@ def test_a_line_that_matched_but_is_no_number_is_reported_once_and_not_as_missin
     asked = {"pattern": r"tput=(?P<value>[0-9.,]+)/s", "unit": ""}
     assert command(tmp_path, "tput=14,321,164.8/s\n", tput=asked).problems == (
         "rank-0.log:1: tput: the group value matched '14,321,164.8', which is not a number because of ','; "
-        "print it without thousands separators, like 14321164.8",
+        'print it without thousands separators, like 14321164.8, or write thousands: "," next to the pattern',
     )
+    own = {**asked, "thousands": ","}
+    (measured,) = command(tmp_path, "tput=14,321,164.8/s\n", tput=own).measurements
+    assert measured.value == 14321164.8
+    assert "which is not a number" in command(tmp_path, "tput=14,32,1/s\n", tput=own).problems[0]
+    assert "which is not a number" in command(tmp_path, "tput=1,000/s\n", tput=asked).problems[0]
     keyed = command(tmp_path, line("bandwidth", "fast") + "\n", bandwidth={"reader": "mllog"})
     assert keyed.problems == ("rank-0.log:1: bandwidth: 'fast' is not a finite number",)
 
@@ -457,9 +462,9 @@ def test_a_line_that_matched_but_is_no_number_is_reported_once_and_not_as_missin
 @pytest.mark.parametrize(
     ("printed", "matched", "token", "instead"),
     [
-        ("1,234.5", "1", "1,234.5", "print plain digits, like 1234.5"),
+        ("1,234.5", "1", "1,234.5", "match all of it, as in (?P<value>[-+.,'_0-9eE]+), and write thousands"),
         ("12,5", "12", "12,5", "print plain digits, like 1234.5"),
-        ("1'234", "1", "1'234", "print plain digits"),
+        ("1'234", "1", "1'234", "like 1234, or match all of it"),
         ("1.234e+03", "1.234", "1.234e+03", "write (?P<value>[-+.0-9eE]+), which matches the whole number"),
         ("3.4k", "3.4", "3.4k", "as in (?P<value>[-+.0-9eE]+)k, and add k to the unit"),
         ("3.4kimages/s", "3.4", "3.4k", "add k to the unit"),

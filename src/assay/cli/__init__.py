@@ -125,6 +125,8 @@ def assay(context: click.Context, /, **_server: object) -> None:
 
     \b
     First steps:
+      assay demo                   three verdicts on this machine
+      assay try 'COMMAND {a,b}'    which of two commands is faster?
       assay doctor                 is this machine ready?
       assay init                   write a starter suite
       assay run suite.yaml         run it and show progress

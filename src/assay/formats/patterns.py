@@ -161,7 +161,7 @@ def _instead(group: str, token: str) -> str:
     if re.search(r"[×*^⁰-⁹¹²³]", token):
         return "print it as 1.5e3"
     if _THOUSANDS.fullmatch(token):
-        return f"match all of it, as in (?P<{group}>[-+.,'_0-9eE]+), and {_of_thousands(token)}"
+        return _of_thousands(token, f"match all of it, as in (?P<{group}>[-+.,'_0-9eE]+), and ")
     if match := re.search(rf"{_SEPARATOR}|:|[dDxX]", token):
         return (
             f"print plain digits, like 1234.5; if {match[0]!r} ends the number, write it next to the "
@@ -170,11 +170,11 @@ def _instead(group: str, token: str) -> str:
     return f"write (?P<{group}>{NUMBER}), which matches the whole number"
 
 
-def _of_thousands(text: str) -> str:
-    """What to do about a figure with separators between its thousands."""
+def _of_thousands(text: str, first: str = "") -> str:
+    """What to do about a figure with separators between its thousands; `first` before they are declared."""
     plain = f"print it without thousands separators, like {re.sub(_SEPARATOR, '', text)}"
     separator = re.search("[,'_]", text)
-    return f'{plain}, or write thousands: "{separator[0]}" next to the pattern' if separator else plain
+    return f'{plain}, or {first}write thousands: "{separator[0]}" next to the pattern' if separator else plain
 
 
 _FROM_NOTHING = re.compile(r"(?<!\\)\{,\d+\}")

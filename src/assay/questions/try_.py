@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -134,7 +135,7 @@ class Try(Question):
         counted_share = min(1.0, sum(durations_s) / spent_s)  # the limit counts the programs' own time
         left_s = max(max_time_s - spent_s, 0.001) * counted_share
         completed = try_runs.rounds_until_decided(
-            files, labels, runs_dir, left_s, report, (self.command_line(),)
+            files, labels, runs_dir, left_s, report, shlex.split(self.command_line())
         )
         session = completed.session
         reindex(runs_dir, {session.id})

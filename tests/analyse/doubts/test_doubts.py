@@ -252,6 +252,11 @@ def test_different_parameters() -> None:
     found = raised(steady("a"), steady("b", params={"batch_size": 64}))
     assert found["different-parameters"].evidence == "batch_size 32 and 64"
     assert "different-parameters" not in raised(steady("a"), steady("b"))
+    other = [
+        replace(r, run=replace(r.run, trial=replace(r.run.trial, declared_params=("batch_size",))))
+        for r in steady("b", params={"batch_size": 64})
+    ]
+    assert "different-parameters" not in raised(steady("a"), other), "that is what is compared"
 
 
 def test_identical_values() -> None:
