@@ -44,7 +44,7 @@ class Demo(Question):
     \b
     Examples:
       assay demo
-      assay demo --runs /tmp/runs
+      assay demo --json
     """
 
     runs: Reference | None = option(RUNS, default=None, local=True)
