@@ -29,7 +29,7 @@ _SECONDS = 16.0  # at most, for each comparison
 _MARGIN = 0.05
 _COMPARED: Final = (
     ("Are matrix products faster in single precision?", f"{_WORK} products --dtype {{float64,float32}}", ""),
-    ("Is it faster to sum a list than a generator?", f"{_WORK} sums --of {{generator,list}}", ""),
+    ("Is it faster to sum a list than a generator?", f"{_WORK} sums --over {{generator,list}}", ""),
     ("Does this machine agree with itself? The same command twice:", f"{_WORK} sums", f"{_WORK} sums"),
 )
 

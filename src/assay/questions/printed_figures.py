@@ -70,7 +70,7 @@ WALL_TIME = PrintedFigure("wall_time", {}, "lower", 1)  # which every run has, w
 
 
 @dataclass
-class _Found:
+class _LineFigure:
     figure: PrintedFigure
     values: list[float] = field(default_factory=list)
     example: str = ""
@@ -181,7 +181,7 @@ def _of_lines(log: Path) -> Iterator[PrintedFigure]:
     with reading(log) as file:
         file.seek(max(log.stat().st_size - _TAIL_BYTES, 0))
         text = file.read().decode(errors="replace")
-    found: dict[str, _Found] = {}
+    figures: dict[str, _LineFigure] = {}
     for line in re.split(r"[\r\n]+", text):
         for match in _NUMBER.finditer(line[:_LONGEST_LINE]):
             after = line[match.end() : _LONGEST_LINE]
@@ -189,10 +189,10 @@ def _of_lines(log: Path) -> Iterator[PrintedFigure]:
             if not (name or unit) or re.match(r"[\w:/%-]|[.,]\d", after[length:]):
                 continue
             figure = _described(name, unit)
-            here = found.setdefault(str(figure.metric["pattern"]), _Found(figure))
+            here = figures.setdefault(str(figure.metric["pattern"]), _LineFigure(figure))
             here.values.append(float(match[0].replace(",", "")))
             here.example = line.strip()[:80]
-    for each in found.values():
+    for each in figures.values():
         metric = dict(each.figure.metric)
         if len(each.values) > 1 and each.figure.rank < 2:
             metric["pick"] = "median"  # of what a training prints as it goes

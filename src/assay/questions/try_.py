@@ -118,11 +118,11 @@ class Try(Question):
         labels, runs_dir = {v.name: v.label for v in variants}, runs_directory(self.runs)
         report = self.progress or (lambda _text: None)
         files = try_runs.trial_files(variants, try_runs.system_entry(self.on, self.systems), margin)
-        given = None if self.pattern is None else of_pattern(self.pattern)
-        if given is not None:
-            try_runs.check_figure(given, ())
+        by_pattern = None if self.pattern is None else of_pattern(self.pattern)
+        if by_pattern is not None:
+            try_runs.check_figure(by_pattern, ())
         first, remove_first = try_runs.first_runs(files, labels, runs_dir, max_time_s, report)
-        figure = given or self._found(first)
+        figure = by_pattern or self._found(first)
         try_runs.check_figure(figure, first)
         figure = self._directed(figure)
         remove_first()
@@ -214,10 +214,10 @@ class TrialVerdict(Answer):
         if len(primary) == 1:
             return self._sentence(primary[0])
         better, worse, same = self._words
-        words = {"faster": better, "slower": worse, "equivalent": same, "undecided": "undecided"}
+        relations = {"faster": better, "slower": worse, "equivalent": same, "undecided": "undecided"}
         parts = [
             f"{word}: {', '.join(named)}"
-            for verdict, word in words.items()
+            for verdict, word in relations.items()
             if (named := dict.fromkeys(self._label_of(c) for c in primary if c.verdict == verdict))
         ]
         return f"Compared with {self.variants[0].label}, {'; '.join(parts)}"

@@ -144,7 +144,7 @@ def _labels(argvs: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _shared(argvs: Sequence[tuple[str, ...]]) -> int:
     """How many words all have in common at their beginning."""
-    return sum(1 for _ in takewhile(lambda words: len(set(words)) == 1, zip(*argvs, strict=False)))
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*argvs, strict=False)))
 
 
 def _cut(label: str) -> str:
@@ -155,13 +155,13 @@ def _name(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", label)[:_LONGEST_NAME].strip("-._") or "command"
 
 
-def _unique(words: Sequence[str], suffix: str) -> Iterator[str]:
-    """The words; one that occurred before gets the suffix, and a number from the third on."""
+def _unique(texts: Sequence[str], suffix: str) -> Iterator[str]:
+    """The texts; one that occurred before gets the suffix, and a number from the third on."""
     seen: set[str] = set()
-    for word in words:
-        number, unique = 1, word
+    for text in texts:
+        number, unique = 1, text
         while unique.casefold() in seen:
             number += 1
-            unique = f"{word}{suffix}{'' if number == 2 else f'-{number - 1}'}"
+            unique = f"{text}{suffix}{'' if number == 2 else f'-{number - 1}'}"
         seen.add(unique.casefold())
         yield unique

@@ -1,7 +1,7 @@
 """Work for `assay demo`: a line with a rate after half a second, on one core.
 
     python -m assay_payloads.micro.demo products --dtype {float32,float64}
-    python -m assay_payloads.micro.demo sums --of {list,generator}
+    python -m assay_payloads.micro.demo sums --over {list,generator}
 
 The rate is that of the fastest of many short rounds: what else runs on the machine can only slow one down.
 """
@@ -27,10 +27,10 @@ def products(dtype: str) -> Callable[[], object]:
     return lambda: a @ a
 
 
-def sums(of: str) -> Callable[[], object]:
+def sums(over: str) -> Callable[[], object]:
     """A sum of 1,000 squares."""
     numbers = range(1000)
-    if of == "list":
+    if over == "list":
         return lambda: sum([n * n for n in numbers])
     return lambda: sum(n * n for n in numbers)
 
@@ -52,9 +52,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     works = parser.add_subparsers(dest="work", required=True)
     works.add_parser("products").add_argument("--dtype", choices=("float32", "float64"), default="float32")
-    works.add_parser("sums").add_argument("--of", choices=("list", "generator"), default="list")
+    works.add_parser("sums").add_argument("--over", choices=("list", "generator"), default="list")
     options = parser.parse_args()
-    work = products(options.dtype) if options.work == "products" else sums(options.of)
+    work = products(options.dtype) if options.work == "products" else sums(options.over)
     print(f"{options.work}/s: {best_rate(work):,.1f}", flush=True)
 
 
