@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import InputError
-from assay.formats.command import VALUE
 from assay.formats.mllog import EventReader
 from assay.formats.numbers import direction
 from assay.formats.tools import read_log, tools_of
 from assay.inputs import reading
 from assay.records import Better, Metric
 from assay.units import factor
+from assay.workloads.command_metrics import VALUE
 
 _TAIL_BYTES = 2 << 20  # of an output that are searched: figures are repeated, or stand at the end
 _LONGEST_LINE = 500

@@ -14,8 +14,6 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 from assay.errors import AssayError, HostError, InputError, InterruptedRun, LaunchError
-from assay.formats.command import CommandMetric
-from assay.formats.command import read as read_command
 from assay.questions.printed_figures import PrintedFigure
 from assay.questions.systems import File, system_named
 from assay.questions.try_commands import Variant, suite_name
@@ -27,6 +25,8 @@ from assay.run.request import RunRequest, make_suite
 from assay.rundir import session as rundir
 from assay.rundir.session import Attempt, Session
 from assay.units import human_seconds
+from assay.workloads.command_metrics import CommandMetric
+from assay.workloads.command_metrics import read as read_command
 
 MOST_ROUNDS = 50  # a fixed number: with another one, the same command would be another test
 FIRST_RUNS = ".try"  # directory below that of the runs, for those that only look for the figure
