@@ -60,14 +60,6 @@ EVENTS_OUT_OF_ORDER = DoubtKind(
 )
 
 
-def events_out_of_order(backwards: str) -> Doubt | None:
-    """Evaluations may be printed late; a training's other events are printed as they happen.
-
-    backwards  where they go back in time; "" if they don't
-    """
-    return EVENTS_OUT_OF_ORDER.doubt(backwards) if backwards else None
-
-
 THROUGHPUT_CONTRADICTS = DoubtKind(
     code="throughput-contradicts",
     subject="training",
@@ -116,12 +108,3 @@ LENGTH_CONTRADICTS = DoubtKind(
         "depend on them."
     ),
 )
-
-
-def length_contradicts(known: str, against: str) -> Doubt | None:
-    """What `epoch_num` should count, against what the log's numbers look like.
-
-    known    `samples in resnet v3.0 by …`
-    against  why the numbers can't be that; "" if they can
-    """
-    return LENGTH_CONTRADICTS.doubt(f"epoch_num counts {known}, but here {against}") if against else None

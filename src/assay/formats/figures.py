@@ -247,6 +247,11 @@ def above_zero(
             yield LogFigure(metric, value, labels, {}, line, unit)
 
 
+def braced(text: str) -> str:
+    """A JSON document without the warnings that a program printed before and after it."""
+    return text[max(text.find("{"), 0) : text.rfind("}") + 1]
+
+
 def line_of(text: str, phrase: str, start: int = 0) -> int:
     """The first line with the words, from the character `start` on; 1 if there is none."""
     return text.count("\n", 0, max(text.find(phrase, start), 0)) + 1

@@ -26,6 +26,7 @@ from assay.formats.figures import (
     LogFigure,
     LogFigures,
     above_zero,
+    braced,
     check_agreement,
     document,
     line_of,
@@ -125,9 +126,8 @@ def fio(path: Path) -> LogFigures:
 def report(text: str) -> LogFigures:
     """What a document says."""
     log = LogFigures()
-    start = text.find("{")
     with reported(log, "incomplete fio report: {} is missing; was fio stopped?"):
-        parsed = document(text[max(start, 0) : text.rfind("}") + 1])
+        parsed = document(braced(text))
         log.facts["fio_version"] = str(parsed["fio version"]).removeprefix("fio-")
         _refuse_old(str(log.facts["fio_version"]))
         log.started_at = _started_at(parsed)
@@ -136,7 +136,7 @@ def report(text: str) -> LogFigures:
         options = [{**of_all, **job.get("job options", {})} for job in jobs if job["jobname"] != _ALL_CLIENTS]
         log.facts |= {f"fio_{name}": value for name, value in settings(options).items()}
         alike = Counter(_named(job) for job in jobs)
-        offset = max(start, 0)
+        offset = max(text.find("{"), 0)
         for index, job in enumerate(jobs):
             named = _named(job)
             name = named[0]

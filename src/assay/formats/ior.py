@@ -19,6 +19,7 @@ from assay.formats.figures import (
     LogFigure,
     LogFigures,
     above_zero,
+    braced,
     check_agreement,
     document,
     number,
@@ -46,7 +47,7 @@ def ior(path: Path) -> LogFigures:
     """What a summary says. Raises InputError if it can't be read."""
     log, text = LogFigures(), whole(path)
     with reported(log, "incomplete summary of IOR: {} is missing; was IOR stopped?"):
-        summary = document(text[max(text.find("{"), 0) : text.rfind("}") + 1])
+        summary = document(braced(text))
         log.facts["ior_version"] = str(summary["Version"])
         offset, counted = 0, set[tuple[int | None, int | None]]()
         for test, of_test in enumerate(summary["tests"]):

@@ -17,6 +17,7 @@ from assay.formats.figures import (
     ONLY_HOST,
     LogFigure,
     LogFigures,
+    braced,
     check_agreement,
     document,
     line_of,
@@ -59,7 +60,7 @@ def report(text: str) -> LogFigures:
     """What a document, or a stream of events, says."""
     log = LogFigures()
     with reported(log, "incomplete iperf3 report: {} is missing; was the test cut off?"):
-        parsed = _events(text, log) if _STREAMED.match(text) else document(_braced(text))
+        parsed = _events(text, log) if _STREAMED.match(text) else document(braced(text))
         if parsed.get("error"):
             log.problems.append(f"line {line_of(text, chr(34) + 'error')}: {parsed['error']}")
             return log
@@ -107,11 +108,6 @@ def _events(text: str, log: LogFigures) -> dict[str, Any]:
             log.again(line_number, f"a second event {name!r}")
         events[name] = data
     return events
-
-
-def _braced(text: str) -> str:
-    """A document without the warnings printed before and after it."""
-    return text[text.find("{") : text.rfind("}") + 1]
 
 
 def _figures(end: Mapping[str, Any], mss_bytes: float | None, text: str, begin: int) -> Iterator[LogFigure]:

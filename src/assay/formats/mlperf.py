@@ -22,7 +22,7 @@ from typing import Final
 
 from assay.errors import InputError
 from assay.formats.benchmarks import benchmark_name, throughput_in_samples
-from assay.formats.doubts import cache_doubt, events_out_of_order, throughput_contradicts
+from assay.formats.doubts import EVENTS_OUT_OF_ORDER, cache_doubt, throughput_contradicts
 from assay.formats.mllog import Event, EventReader, is_number
 from assay.formats.reader import Params, Reader
 from assay.formats.result_sets import ResultSet, round_of
@@ -196,10 +196,11 @@ def training_run(
     if contradicted is not None and length.multiplied:
         length = replace(length, samples=None)
         phases = None if phases is None else replace(phases, samples=None)
+    backwards = log.backwards or log.bounds.after_stop(named)
     not_cleared = cache_doubt(log.reader.head) if log.claims_cache_cleared else None
     doubts = (
         not_cleared,
-        events_out_of_order(log.backwards or log.bounds.after_stop(named)) if succeeded else None,
+        EVENTS_OUT_OF_ORDER.doubt(backwards) if succeeded and backwards else None,
         length.doubt,
         contradicted,
     )

@@ -6,7 +6,7 @@ A second pass over the file, made when rules are checked; scoring doesn't wait f
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Final
 
@@ -19,65 +19,48 @@ from assay.records import LoggedKey, LogOutline, Scalar
 LINES_KEPT: Final = 5
 VALUES_KEPT: Final = 5
 LONGEST_VALUE: Final = 200
+# ranks log them one after the other: the earliest start and the latest stop count
+_STARTS: Final = ("init_start", "run_start", "cache_clear")
+_STOPS: Final = ("init_stop", "run_stop")
 
 
 def outline(path: Path) -> LogOutline:
     """The outline of one log; empty if the file can't be read. Never raises on its contents."""
     reader = EventReader(path)
-    seen = _KeyCount()
+    counts = Counter[str]()
+    lines, values = defaultdict[str, list[int]](list), defaultdict[str, dict[Scalar, None]](dict)
+    evaluations: list[Evaluation] = []
+    times_ms: dict[str, float] = {}
     try:
         for event in reader:
-            seen.add(event)
+            key = event.key
+            counts[key] += 1
+            if counts[key] <= LINES_KEPT:
+                lines[key].append(event.line)
+            if len(values[key]) < VALUES_KEPT:
+                values[key][_value(event)] = None
+            if key == "eval_accuracy" and not counts["run_stop"]:
+                evaluations.append(evaluation(event))
+            if event.time_ms is not None and key in (*_STARTS, *_STOPS):
+                outermost = min if key in _STARTS else max
+                times_ms[key] = outermost(event.time_ms, times_ms.get(key, event.time_ms))
     except InputError:
         pass  # reported where the log is read as a run; here it just states nothing
+
+    def seconds(start: str, stop: str) -> float | None:
+        known = start in times_ms and stop in times_ms
+        return (times_ms[stop] - times_ms[start]) / 1000 if known else None
+
     return LogOutline(
         file=path.name,
-        keys={key: LoggedKey(k.count, tuple(k.lines), tuple(k.values)) for key, k in seen.keys.items()},
-        evaluations=final_values(seen.evaluations),
-        init_s=seen.seconds("init_start", "init_stop"),
-        run_s=seen.seconds("run_start", "run_stop"),
+        keys={key: LoggedKey(count, tuple(lines[key]), tuple(values[key])) for key, count in counts.items()},
+        evaluations=final_values(evaluations),
+        init_s=seconds("init_start", "init_stop"),
+        run_s=seconds("run_start", "run_stop"),
         skipped_at=tuple(reader.skipped_at),
         cache_failure=failed_drop(reader.head),
-        cleared_before_s=seen.seconds("cache_clear", "run_start"),
+        cleared_before_s=seconds("cache_clear", "run_start"),
     )
-
-
-@dataclass
-class _Key:
-    count: int = 0
-    lines: list[int] = field(default_factory=list)
-    values: dict[Scalar, None] = field(default_factory=dict)  # an ordered set
-
-
-@dataclass
-class _KeyCount:
-    keys: dict[str, _Key] = field(default_factory=dict)
-    evaluations: list[Evaluation] = field(default_factory=list)
-    times_ms: dict[str, float] = field(default_factory=dict)
-
-    def add(self, event: Event) -> None:
-        key = self.keys.setdefault(event.key, _Key())
-        key.count += 1
-        if len(key.lines) < LINES_KEPT:
-            key.lines.append(event.line)
-        if len(key.values) < VALUES_KEPT:
-            key.values[_value(event)] = None
-        if event.key == "eval_accuracy" and "run_stop" not in self.keys:
-            self.evaluations.append(evaluation(event))
-        if event.time_ms is not None:
-            self._keep_time(event.key, event.time_ms)
-
-    def _keep_time(self, key: str, time_ms: float) -> None:
-        """The earliest start and the latest stop: ranks log them one after the other."""
-        if key in ("init_start", "run_start", "cache_clear"):
-            self.times_ms[key] = min(time_ms, self.times_ms.get(key, time_ms))
-        elif key in ("init_stop", "run_stop"):
-            self.times_ms[key] = max(time_ms, self.times_ms.get(key, time_ms))
-
-    def seconds(self, start: str, stop: str) -> float | None:
-        if start not in self.times_ms or stop not in self.times_ms:
-            return None
-        return (self.times_ms[stop] - self.times_ms[start]) / 1000
 
 
 def _value(event: Event) -> Scalar:

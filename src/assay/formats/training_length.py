@@ -24,7 +24,7 @@ from assay.formats.benchmarks import (
     data_set,
     stated_size,
 )
-from assay.formats.doubts import length_contradicts
+from assay.formats.doubts import LENGTH_CONTRADICTS
 from assay.formats.mllog import Event, is_number
 from assay.records import Doubt
 
@@ -257,7 +257,8 @@ def _understood(
         return _Understanding("samples", note, passes=passes) if samples else _Understanding("epochs", note)
     note = f"epoch_num counts {known.what}: {subject}, according to {known.source}"
     against = samples if known.what == "epochs" else _too_few(points)
-    doubt = length_contradicts(f"{known.what} in {subject} according to {known.source}", against)
+    stated = f"epoch_num counts {known.what} in {subject} according to {known.source}, but here {against}"
+    doubt = LENGTH_CONTRADICTS.doubt(stated) if against else None
     return _Understanding(
         known.what, note, known.per_sample, known.began_at, known.passes, known.filled_up, doubt
     )
