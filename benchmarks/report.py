@@ -12,8 +12,8 @@ from store import made_results, report
 from assay import store as index
 from assay.read import metrics
 from assay.records import Result
-from assay.view import page
 from assay.view.contents import gather
+from assay.view.report import html_page
 
 SYSTEMS = 2
 BUDGET = "(to be under 5000 ms)"
@@ -33,7 +33,7 @@ def main() -> None:
         print(f"{runs} runs of {SYSTEMS} systems, each with {per_run} figures and a series of 40 points")
         for what in ("the page, first (imports, the runtime)", "  again"):
             begin, begin_cpu = time.perf_counter(), time.process_time()
-            text = page.html(gather(sides, metrics))
+            text = html_page(gather(sides, metrics))
             spent_cpu = time.process_time() - begin_cpu
             report(what, time.perf_counter() - begin, f"{spent_cpu * 1e3:.0f} ms of a CPU {BUDGET}")
         print(f"{'its size':46} {len(text.encode()) / 1e6:10.2f} MB  (to be under {BUDGET_MB:g} MB)")

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from assay.questions.index import index
     from assay.questions.init import init
     from assay.questions.list_ import list_
-    from assay.questions.notebook import notebook
     from assay.questions.plan import plan
     from assay.questions.push import push
     from assay.questions.queue import enqueue, queue, start_worker, stop_queued, work_queue
@@ -119,7 +118,6 @@ _MODULES = {
     "monitor_server": "assay.monitor.questions.export",
     "monitoring_stack": "assay.monitor.questions.up",
     "most_uncertain_frames": "assay.data.questions.query",
-    "notebook": "assay.questions.notebook",
     "openstack": "assay.cluster.questions.openstack",
     "plan": "assay.questions.plan",
     "prepare": "assay.cluster.questions.prepare",
@@ -207,7 +205,6 @@ __all__ = [
     "monitor_server",
     "monitoring_stack",
     "most_uncertain_frames",
-    "notebook",
     "openstack",
     "plan",
     "prepare",

@@ -143,7 +143,7 @@ def test_the_page_shows_the_worst_frames_and_says_what_is_missing(
     assert page.count("data:image/jpeg;base64,") == 3 * len(validated["worst"])
     assert "img-src data:" in page
     assert "no intervals: they need 8 scenes" in page
-    assert "1 frame can't be read" in page.replace("&#39;", "'")
+    assert "1 frame can't be read" in page.replace("&#x27;", "'")
     assert validated["unreadable_frames"][0]["label"] in page
     assert "Bicycle" in page
 

@@ -26,5 +26,8 @@ RECORD = json.loads((ROOT / "tests" / "golden" / "inventory.json").read_text())
 def test_what_is_offered_is_what_is_recorded(
     kind: str, now: dict[str, dict[str, list[str]] | list[str]]
 ) -> None:
-    """After an addition: `python tools/inventory.py --write`. A line that goes breaks a promise."""
+    """After an addition: `python tools/inventory.py --write`. A line that goes breaks a promise.
+
+    `assay notebook` and its function went before the first release: a notebook is a format of `report`.
+    """
     assert now[kind] == RECORD[kind]

@@ -50,7 +50,7 @@ def executed(text: str) -> list[Any]:
 
 
 def test_a_notebook_reproduces_the_report_and_its_last_cell_fails_if_the_answers_changed(runs: Path) -> None:
-    text = api.notebook("table", runs=runs).text()
+    text = api.report("table", runs=runs).text("notebook")
     shown = executed(text)
     assert shown[0]._repr_html_() == api.report("table", runs=runs).text()
     assert any("_repr_mimebundle_" in dir(one) for one in shown)
@@ -60,7 +60,7 @@ def test_a_notebook_reproduces_the_report_and_its_last_cell_fails_if_the_answers
 
 def test_the_file_is_what_jupyter_reads(runs: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(
-        command, ["notebook", "table", "-o", str(tmp_path / "x.ipynb"), "--runs", str(runs)]
+        command, ["report", "table", "-o", str(tmp_path / "x.ipynb"), "--runs", str(runs)]
     )
     assert done.exit_code == 0, done.output
     whole = json.loads((tmp_path / "x.ipynb").read_text())

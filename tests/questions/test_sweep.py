@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import io
 import json
 import re
 import sys
@@ -17,11 +16,16 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
 
 from assay import cli
 from assay import node_sweep as sweep
-from assay.analyse.sweeps.verdicts import SweepFigure, SweepSession, judged_nodes, judged_pairs
+from assay.analyse.sweeps.verdicts import (
+    SweepFigure,
+    SweepSession,
+    SweepVerdicts,
+    judged_nodes,
+    judged_pairs,
+)
 from assay.errors import EXIT_UNDECIDED, InputError
 from assay.launch import SYSTEM_MODELS
 from assay.launch.local.options import LocalSystem
@@ -30,7 +34,8 @@ from assay.node_sweep import Group, each_alone, member_list, pair_rounds
 from assay.questions.sweep_runs import by_reason
 from assay.records import Point
 from assay.suite.model import NAME_PATTERN
-from assay.view import sweep_terminal as sweep_terminal
+from assay.view import terminal
+from assay.view.sweep import findings
 from ssh_hosts import hosts
 
 DEFINITION = {"launcher": "ssh", "hosts": ["a", "root@b", "c"], "master_address": "10.0.0.1", "user": "bench"}
@@ -192,10 +197,8 @@ def measured(values: dict[str, list[float]], groups: dict[str, Group] | None = N
     return SweepSession("now", {"matmul": figure}, groups or {node: (node,) for node in values})
 
 
-def shown(what: RenderableType) -> str:
-    written = io.StringIO()
-    Console(width=100, file=written).print(what)
-    return written.getvalue()
+def shown(verdicts: SweepVerdicts) -> str:
+    return terminal.plain(terminal.shown(findings(verdicts)))
 
 
 def test_of_two_hosts_the_one_that_lost_a_third_is_found_against_its_baseline() -> None:
@@ -205,17 +208,16 @@ def test_of_two_hosts_the_one_that_lost_a_third_is_found_against_its_baseline() 
     assert (alone.slow, alone.judged) == ([], False)
     (held,) = judged_nodes(now, before.figures, 0.05)
     assert (held.slow, held.judged) == (["b"], True)
-    assert "b               0.663  0.643 to 0.684  slower" in shown(
-        sweep_terminal.changes(held.changes, 0.05)
-    )
+    said = shown(SweepVerdicts([held], None, (), 0.05, {"a": ("a",), "b": ("b",)}))
+    assert re.search(r"b +\S+ +3 +0\.663 \(0\.643 to 0\.684\) +▼ slower", said)
 
 
 def test_eight_hosts_are_held_against_each_other_and_the_loss_that_is_named_is_said() -> None:
     values = {f"n{at}": [100 + speed] for at, speed in enumerate([-1.2, -0.7, -0.4, 0.1, 0.3, 0, 0.8, 1.1])}
     (one,) = judged_nodes(measured(values | {"n5": [50.0]}), None, 0.05)
     assert (one.slow, one.judged, one.changes) == (["n5"], True, ())
-    said = shown(sweep_terminal.crowd("matmul", one.crowd))
-    assert "n5            0.500     1  slow" in said
+    said = shown(SweepVerdicts([one], None, (), 0.05, {name: (name,) for name in values}))
+    assert re.search(r"n5 +0\.500 +1 +▼ slower", said)
     assert "is found in 80 of 100 cases; 5 % of sweeps report a false one" in " ".join(said.split())
 
 
@@ -238,9 +240,9 @@ def test_pairs_are_shown_as_a_matrix_with_what_they_cannot_tell() -> None:
     )
     pairs = judged_pairs(together)
     assert pairs is not None
-    said = shown(sweep_terminal.pairs(pairs))
-    assert "a      ·  0.889  1.000" in said
-    assert "unknown: pairs: there are 3; from 8 on" in said
+    said = shown(SweepVerdicts([], pairs, (), 0.05, {}))
+    assert re.search(r"a +· +0\.889 +1\.000", said)
+    assert "pairs: pairs: there are 3; from 8 on" in " ".join(said.split())
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from assay.analyse.sweeps.verdicts import SweepFigure, SweepSession, judge_sweep
 from assay.node_sweep import most_rounds, pair_rounds
 from assay.records import Point
 from assay.view.contents import Failure, Recipe
-from assay.view.sweep_page import SweepReport
+from assay.view.sweep import SweepReport
 
 SPREAD = 0.01
 ALONE = (("matmul", "flop_rate", "FLOP/s"), ("membw", "bandwidth", "B/s"), ("disk", "read_bandwidth", "B/s"))

@@ -12,8 +12,9 @@ from test_exchange_curves import EDR, SIZES, bent, metrics, run, straight
 
 from assay.analyse.comparison.families import curve_verdicts
 from assay.records import Comparison, Result
-from assay.view import markdown, page, terminal, verdicts
-from assay.view.charts import Chart, charts
+from assay.view import report, terminal, verdicts
+from assay.view.blocks import Chart
+from assay.view.charts import charts
 from assay.view.contents import Contents, gather
 from assay.view.sentences import exchange as exchange_words
 
@@ -82,7 +83,7 @@ def test_the_ratio_over_size_stands_in_its_band_and_not_in_the_forest(contents: 
 
 
 def test_page_and_markdown_have_the_table(contents: Contents) -> None:
-    for text in (page.html(contents), markdown.text(contents)):
+    for text in (report.html_page(contents), report.markdown_text(contents)):
         assert "Exchanges by message size" in text
         assert "no line fits all sizes" in text
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from assay.records import Measurement, Result, Scalar
-from assay.view.charts import Chart, charts
+from assay.view.blocks import Chart
+from assay.view.charts import charts
 from assay.view.contents import gather
 from served_runs import BOUND_S, metrics, served
 from stated_runs import result

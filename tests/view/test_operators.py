@@ -11,7 +11,8 @@ import made_results
 from assay.records import Measurement, Metric, Result, Run
 from assay.view import runs as run_view
 from assay.view.contents import Contents, gather
-from assay.view.tables import operator_tables, tables
+from assay.view.report import tables
+from assay.view.runs import operator_tables
 from assay.view.terminal import shown as shown_blocks
 from assay.workloads.training import OPERATOR_TIME
 
@@ -42,7 +43,7 @@ def test_the_report_has_a_table_of_operators_a_column_a_side_the_longest_first()
     made = contents()
     [table] = operator_tables(made.summaries, tuple(made.sides))
     assert table.columns == ("", "here", "there")
-    assert [body.title for body in table.bodies] == [
+    assert [body.heading for body in table.bodies] == [
         "resnet50 on 1 worker (ms)",
         "resnet50 on 2 workers (ms)",
     ]
@@ -58,7 +59,7 @@ def test_the_report_has_a_table_of_operators_a_column_a_side_the_longest_first()
 def test_where_nothing_was_profiled_there_is_no_table() -> None:
     plan, results = made_results.quickstart(benchmarks=("resnet50",))
     made = gather(made_results.by_system(results), made_results.metrics, plan=plan)
-    assert operator_tables(made.summaries, tuple(made.sides)) == []
+    assert [*operator_tables(made.summaries, tuple(made.sides))] == []
     assert list(run_view.operators((s.point, s.estimate.value) for s in made.summaries)) == []
 
 

@@ -37,15 +37,13 @@ from assay.records import (
 )
 from assay.rundir import session as rundir
 from assay.rundir.files import Header
-from assay.view import charts, document, figures, markdown, page, terminal, verdicts
-from assay.view.answers import answers
+from assay.view import charts, document, figures, report, runs, terminal, verdicts
 from assay.view.blocks import Block
 from assay.view.charts.runs import over_time
 from assay.view.charts.scaling import scaling
 from assay.view.contents import Contents, Recipe, ReportedFact, gather
 from assay.view.sentences import sentences
 from assay.view.sentences.recommendation import about, lead
-from assay.view.tables import comparison, tables
 from made_results import by_system, failed, quickstart
 
 
@@ -170,17 +168,19 @@ def test_labels_that_all_points_share_stand_once_in_the_heading() -> None:
     both = [compared(size=1024, workers_seen=1), compared(size=1024, workers_seen=2)]
     said = printed(verdicts.verdicts(both))
     assert said.count("size 1024") == 1
-    (body,) = comparison(both).bodies
-    assert "size 1024" in body.title
+    (body,) = verdicts.verdict_table(both, on_page=True).bodies
+    assert "size 1024" in body.heading
     assert [row.cells[0] for row in body.rows] == ["2 workers, workers seen 1", "2 workers, workers seen 2"]
 
 
 def test_a_row_has_the_doubts_of_its_own_and_not_those_that_all_rows_share() -> None:
     shared, own = Doubt("one-session", "e", "r"), Doubt("one-far-off", "e", "r")
-    found = comparison([compared(doubts=(shared, own), size=1), compared(doubts=(shared,), size=2)])
+    rows = [compared(doubts=(shared, own), size=1), compared(doubts=(shared,), size=2)]
+    found = verdicts.verdict_table(rows, on_page=True)
     assert found.columns[-1] == "specific doubts"
     assert [row.cells[-1] for row in found.bodies[0].rows] == ["one-far-off", ""]
-    assert "specific doubts" not in comparison([compared(doubts=(shared,))]).columns
+    alone = verdicts.verdict_table([compared(doubts=(shared,))], on_page=True)
+    assert "specific doubts" not in alone.columns
 
 
 def test_a_narrow_interval_is_not_rounded_to_a_point() -> None:
@@ -222,7 +222,7 @@ def test_one_side_alone_is_reported_without_a_comparison() -> None:
     plan, results = quickstart(systems=("here",))
     found = gather(by_system(results), made_results.metrics, plan=plan)
     assert found.comparisons == ()
-    assert "There is only one side" in page.html(found)
+    assert "There is only one side" in report.html_page(found)
 
 
 def test_a_failed_run_counts_in_no_figure_and_is_named_with_its_cause() -> None:
@@ -231,8 +231,8 @@ def test_a_failed_run_counts_in_no_figure_and_is_named_with_its_cause() -> None:
     found = gather(by_system(results), made_results.metrics, plan=plan)
     assert [(f.run, f.cause) for f in found.failures] == [(results[0].run.id, "rank 1 exited 137: killed")]
     assert all(results[0].run.id not in summary.runs for summary in found.summaries)
-    assert "rank 1 exited 137: killed" in page.html(found)
-    assert "rank 1 exited 137: killed" in markdown.text(found)
+    assert "rank 1 exited 137: killed" in report.html_page(found)
+    assert "rank 1 exited 137: killed" in report.markdown_text(found)
 
 
 @pytest.mark.long
@@ -243,16 +243,15 @@ def test_a_run_that_has_not_ended_is_unfinished_and_not_failed() -> None:
     found = gather(by_system(results), made_results.metrics, plan=plan)
     assert (found.failures, found.unfinished) == ((), 1)
     assert dict(about(found))["Runs"] == f"{len(results)}, 1 unfinished"
-    for text in (page.html(found), markdown.text(found)):
+    for text in (report.html_page(found), report.markdown_text(found)):
         assert re.search(rf"1 of {len(results)} runs (is )?unfinished", text)
         assert not re.search(r"of \d+ runs? failed|Failures|1 failed", text)
 
 
 def test_a_doubt_that_concerns_every_answer_is_told_once() -> None:
-    kinds = answers(made())
-    compared_answers = kinds[0]
-    assert "too-few-runs" in compared_answers.doubts
-    assert all("too-few-runs" not in answer.doubts for answer in compared_answers.answers)
+    _, claims = report.reported_claims(made())[0]
+    assert "too-few-runs" in claims.doubts
+    assert all("too-few-runs" not in claim.doubts for claim in claims.claims)
 
 
 def test_the_first_words_name_the_doubts_to_be_fixed_before_you_decide() -> None:
@@ -282,7 +281,7 @@ def test_the_gravest_doubt_stands_first_on_the_page() -> None:
     found = made()
     noted, grave = Doubt("cannot-tell", "so few", "none"), Doubt("learns-nothing", "loss rose", "look")
     first = replace(found.comparisons[0], doubts=(noted, grave))
-    html = page.html(replace(found, comparisons=(first,), requirements=(), curves=(), questions=()))
+    html = report.html_page(replace(found, comparisons=(first,), requirements=(), curves=(), questions=()))
     assert html.index('id="doubt-learns-nothing"') < html.index('id="doubt-cannot-tell"')
     assert '<span class="severity note">note</span>' in html
 
@@ -412,7 +411,7 @@ def with_everything() -> Contents:
 
 
 def test_the_page_asks_for_nothing_outside_itself() -> None:
-    html = page.html(with_everything())
+    html = report.html_page(with_everything())
     markup = re.sub(r"<script.*?</script>", "", html, flags=re.S)
     assert not re.findall(r"""(?:src|href|action|data)\s*=\s*["']?(?:https?:)?//""", markup)
     assert "url(" not in markup
@@ -423,14 +422,14 @@ def test_the_page_asks_for_nothing_outside_itself() -> None:
 
 @pytest.mark.long
 def test_the_page_stays_under_its_size() -> None:
-    assert len(page.html(with_everything()).encode()) < 3_000_000
+    assert len(report.html_page(with_everything()).encode()) < 3_000_000
 
 
 def test_the_page_lets_no_script_run_but_its_own() -> None:
-    html = page.html(made(benchmarks=("digits",)))
+    html = report.html_page(made(benchmarks=("digits",)))
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
-    assert "default-src &#39;none&#39;" in policy[1]
+    assert "default-src 'none'" in policy[1]
     assert "unsafe" not in policy[1]
     assert policy[1].count("sha384-") == 3
 
@@ -451,12 +450,12 @@ def test_what_a_log_says_can_not_become_part_of_the_page() -> None:
         facts=[ReportedFact(evil, evil, (evil, "x"), differs=True, matters=True)],
         recipes=[Recipe(evil, evil, None, evil, evil, evil, evil, files={evil: evil}, commands={evil: evil})],
     )
-    html = page.html(found)
+    html = report.html_page(found)
     own_scripts = r'<script type="module">.*?</script>'
     assert "<script>alert" not in html
     assert "<img" not in re.sub(own_scripts, "", html, flags=re.S)
     assert html.count("</script>") == 2 + len(charts.charts(found))
-    said = markdown.text(found)
+    said = report.markdown_text(found)
     outside_code = re.sub(r"```.*?```|`[^`\n]*`", "", said, flags=re.S)
     assert "<script" not in outside_code
     assert "<img" not in outside_code
@@ -518,7 +517,7 @@ def test_an_interval_of_two_runs_does_not_squeeze_the_runs_out_of_sight() -> Non
 
 def test_the_tables_hold_every_point_and_side() -> None:
     found = made()
-    summary = tables(found)[-1]
+    summary = runs.summaries(found.summaries)
     rows = [row for body in summary.bodies for row in body.rows]
     assert len(rows) == len(found.summaries)
     assert {row.cells[1] for row in rows} == {"here", "here-again"}
@@ -530,18 +529,18 @@ def test_a_report_of_a_thousand_runs_takes_under_five_seconds_and_three_megabyte
     plan, results = quickstart(blocks=84)
     assert len(results) > 1000
     begun = time.process_time()  # what else runs here is no part of it
-    html = page.html(gather(by_system(results), made_results.metrics, plan=plan))
+    html = report.html_page(gather(by_system(results), made_results.metrics, plan=plan))
     assert time.process_time() - begun < 5.0
     assert len(html.encode()) < 3_000_000
 
 
 def test_markdown_leads_with_the_answers_and_ends_with_how_to_reproduce() -> None:
-    said = markdown.text(with_everything())
+    said = report.markdown_text(with_everything())
     order = [
         "here-again compared with here",
-        "### Is it as fast?",
-        "| ratio |",
+        "#### Is it as fast?",
         "### Doubts",
+        "| ratio |",
         "assay run suite",
     ]
     places = [said.index(words) for words in order]
@@ -549,7 +548,7 @@ def test_markdown_leads_with_the_answers_and_ends_with_how_to_reproduce() -> Non
 
 
 def test_every_row_of_a_markdown_table_has_the_columns_of_its_header() -> None:
-    for block in re.findall(r"(?:^\|.*\n)+", markdown.text(with_everything()), flags=re.M):
+    for block in re.findall(r"(?:^\|.*\n)+", report.markdown_text(with_everything()), flags=re.M):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
         assert len(widths) == 1
 
@@ -557,7 +556,7 @@ def test_every_row_of_a_markdown_table_has_the_columns_of_its_header() -> None:
 def test_a_fence_is_longer_than_any_in_the_file_it_holds() -> None:
     found = with_everything()
     recipe = replace(found.recipes[0], files={"suite.yaml": "a: |\n  ```\n  x\n"})
-    assert "````yaml\na: |\n  ```" in markdown.text(replace(found, recipes=(recipe,)))
+    assert "````\na: |\n  ```" in report.markdown_text(replace(found, recipes=(recipe,)))
 
 
 @pytest.fixture
@@ -602,7 +601,7 @@ def test_the_command_writes_a_page_named_by_suite_and_session_and_prints_its_pat
     assert re.fullmatch(r"quickstart-2026-.*\.html", path.name)
     html = path.read_text()
     assert "here-again is as fast as here" in html
-    assert "assay run &#39;my suite.yaml&#39;" in html
+    assert "assay run &#x27;my suite.yaml&#x27;" in html
     assert "1f0c9ab on main, with changes" in html
     assert "suite: quickstart" in html
 
@@ -680,10 +679,10 @@ def test_an_undecided_comparison_of_blocks_names_the_run_that_allows_for_its_loo
 def test_a_report_says_that_its_verdicts_hold_together() -> None:
     contents = made(ratios={"here-again": 0.985})
     size = sum(c.family is not None for c in contents.comparisons)
-    assert f"hold for all {size} claims jointly (Holm)" in markdown.text(contents)
+    assert f"hold for all {size} claims jointly (Holm)" in report.markdown_text(contents)
     assert {c.point.metric for c in contents.comparisons if c.family is None} == {"epochs"}
     one = made(ratios={"here-again": 0.985}, benchmarks=("resnet50",), shapes=(Shape(1, 1),))
-    assert "Holm" not in markdown.text(one)
+    assert "Holm" not in report.markdown_text(one)
 
 
 def test_the_evidence_names_sessions_that_count_ranks_and_what_a_family_takes_away() -> None:

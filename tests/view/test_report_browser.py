@@ -18,10 +18,9 @@ from assay.analyse.history import histories
 from assay.cli import assay
 from assay.questions.history import Histories
 from assay.records import ConfusionMatrix
-from assay.view import page
-from assay.view import sweep_page as sweep_page
 from assay.view.contents import Recipe, ReportedFact, gather
-from assay.view.document import answer_values, document
+from assay.view.document import answer_blocks, document
+from assay.view.report import html_page
 from assay.view.sentences import history
 from assay.view.sentences.history import FactChange
 from made_results import all_reduce, by_system, failed, nightly, quickstart
@@ -62,7 +61,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
     )
     path = tmp_path_factory.mktemp("report") / "page.html"
-    path.write_text(page.html(contents))
+    path.write_text(html_page(contents))
     return path
 
 
@@ -158,7 +157,7 @@ def test_nothing_that_a_log_says_runs(desk: tuple[Page, Seen]) -> None:
 def test_a_tooltip_shows_a_hostile_name_as_text(opened: Opened, tmp_path: Path) -> None:
     plan, results = quickstart(systems=("here", EVIL), benchmarks=("resnet50",))
     path = tmp_path / "hostile.html"
-    path.write_text(page.html(gather(by_system(results), made_results.metrics, plan=plan)))
+    path.write_text(html_page(gather(by_system(results), made_results.metrics, plan=plan)))
     shown, seen = opened(path)
     for at in (0, 4, 7):
         shown.locator("figure.runs .mark-symbol path").nth(at).hover(force=True)
@@ -316,7 +315,7 @@ def test_print_has_pages_and_no_chart_wider_than_the_paper(desk: tuple[Page, See
 @pytest.mark.long
 def test_a_curve_over_payload_sizes_draws_with_binary_units(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "curve.html"
-    path.write_text(page.html(gather(by_system(all_reduce()), made_results.metrics)))
+    path.write_text(html_page(gather(by_system(all_reduce()), made_results.metrics)))
     shown, seen = opened(path)
     labels = shown.locator("figure.curve .role-axis-label text").all_text_contents()
     assert any(label.endswith("KiB") for label in labels)
@@ -330,7 +329,7 @@ def test_exchanges_draw_their_lines_crosses_and_line_rate_and_axe_finds_nothing(
 ) -> None:
     sides = {name: [exchange(name, block) for block in range(1, 6)] for name in ("here", EVIL)}
     path = tmp_path / "exchange.html"
-    path.write_text(page.html(gather(sides, exchange_metrics)))
+    path.write_text(html_page(gather(sides, exchange_metrics)))
     shown, seen = opened(path)
     bandwidth = shown.locator("figure.exchange").first
     assert bandwidth.locator("svg .mark-area path").count() == 2
@@ -354,8 +353,7 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
     ]
     path = tmp_path / "history.html"
     answer = Histories("throughput", tuple(told))
-    values = answer_values(answer.view(), answer.charts)
-    path.write_text(document("answer.html", kicker="Assay history", title="throughput", typed="", **values))
+    path.write_text(document("throughput", "Assay history", answer_blocks(answer.view(), answer.charts)))
     shown, seen = opened(path)
     for at, sessions in enumerate((13, 8)):
         figure = shown.locator("figure.history").nth(at)
@@ -369,7 +367,7 @@ def test_a_history_draws_its_sessions_levels_and_steps_and_axe_finds_nothing(
 @pytest.mark.long
 def test_heat_maps_of_a_sweep_draw_their_cells_and_axe_finds_nothing(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "sweep.html"
-    path.write_text(sweep_page.html(sweep(12, prefix=EVIL)))
+    path.write_text(sweep(12, prefix=EVIL).html_page())
     shown, seen = opened(path)
     for kind, cells in (("nodes", 12 * 3), ("pairs", 12 * 5)):
         assert shown.locator(f"figure.{kind} svg .mark-rect path").count() == cells
@@ -383,7 +381,7 @@ def test_heat_maps_of_a_sweep_draw_their_cells_and_axe_finds_nothing(opened: Ope
 @pytest.mark.long
 def test_a_thousand_nodes_are_drawn_in_seconds(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "sweep.html"
-    path.write_text(sweep_page.html(sweep(1_000)))
+    path.write_text(sweep(1_000).html_page())
     shown, seen = opened(path)  # which waits for thirty seconds at most
     assert shown.locator("figure.pairs svg").count() == 2
     assert shown.locator("svg .mark-rect path").count() < 1_500
@@ -400,7 +398,7 @@ def test_the_clock_of_a_timeline_has_24_hours_and_a_date_at_midnight(opened: Ope
         for r, t in zip(results, at, strict=True)
     ]
     path = tmp_path / "late.html"
-    path.write_text(page.html(gather(by_system(late), made_results.metrics, plan=plan)))
+    path.write_text(html_page(gather(by_system(late), made_results.metrics, plan=plan)))
     shown, _ = opened(path)
     axis = shown.locator("figure.timeline").first.locator(".role-axis-label text").all_text_contents()
     times = [label for label in axis if not label.startswith("here")]
@@ -448,7 +446,7 @@ def test_without_scripts_the_page_still_says_everything(without_scripts: Page) -
 @pytest.mark.long
 def test_curves_of_inference_draw_their_marks(opened: Opened, tmp_path: Path) -> None:
     path = tmp_path / "served.html"
-    path.write_text(page.html(gather(served_runs.served(), served_runs.metrics)))
+    path.write_text(html_page(gather(served_runs.served(), served_runs.metrics)))
     shown, seen = opened(path)
     figure = shown.locator("figure.served")
     runs_and_crosses = 3 * (5 + 3) + 3 * 2

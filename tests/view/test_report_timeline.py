@@ -12,10 +12,10 @@ from assay.formats.run_timeline import RunTimeline
 from assay.records import Result
 from assay.telemetry.profile import TelemetryLine, TelemetryPanel, TelemetryProfile
 from assay.view import charts
-from assay.view.charts.chart import Chart, ratio_ticks
-from assay.view.charts.run_time import run_panels
+from assay.view.blocks import Chart
+from assay.view.charts.chart import ratio_ticks
+from assay.view.charts.run_time import RunTime, run_panels
 from assay.view.contents import gather
-from assay.view.summaries import RunTime
 from made_results import by_system, failed, quickstart
 
 

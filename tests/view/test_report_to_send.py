@@ -17,11 +17,11 @@ from assay.analyse.spending import cost_of_a_result, energy_cost_of_a_result
 from assay.cli import assay
 from assay.questions.report import _summarized
 from assay.records import Doubt, Estimate, Price
+from assay.redact.pseudonyms import Pseudonyms, anonymous
 from assay.units import counted
-from assay.view import costs, markdown, page
+from assay.view import costs, report
 from assay.view.contents import Contents
 from assay.view.document import log_html
-from assay.view.pseudonyms import Pseudonyms, anonymous
 from assay.view.sentences.recommendation import recommendation
 from assay.view.sentences.sentences import questions
 
@@ -68,10 +68,10 @@ def test_a_biased_answer_is_marked_and_the_advice_is_for_now() -> None:
     advice = recommendation(contents)
     assert (advice.action, advice.severity) == ("Accept for now", "biased")
     assert "busy-neighbours may have shifted" in advice.sentence
-    text = page.html(contents)
+    text = report.html_page(contents)
     assert '<span class="mark biased">biased</span>' in text
     assert text.index("Accept for now") < text.index('id="verdicts"')
-    assert "equivalent BIASED" in markdown.text(contents)
+    assert "equivalent BIASED" in report.markdown_text(contents)
 
 
 def test_an_invalid_figure_outweighs_every_verdict() -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from assay.analyse.mlperf.decompose import Decomposition
 from assay.cli import assay
 from assay.records import Metric, Result
-from assay.view import markdown, page
+from assay.view import report
 from assay.view.charts import charts
 from assay.view.contents import Contents, gather
 from assay.view.sentences import split
@@ -34,7 +34,7 @@ def slower(**options: object) -> list[Result]:
 
 def test_page_and_markdown_show_factors_minutes_causes_and_the_claim() -> None:
     found = contents(slower(batch=512))
-    for text in (page.html(found), markdown.text(found)):
+    for text in (report.html_page(found), report.markdown_text(found)):
         assert "there trains slower than here, apart from epochs" in text
         assert "Not like for like: no verdict on the systems alone." in text
         assert "global batch size 256 and 512" in text
@@ -71,7 +71,7 @@ def test_the_waterfall_leads_from_one_side_to_the_other_without_a_gap() -> None:
 def test_without_convergence_there_is_no_waterfall_and_it_is_said() -> None:
     found = contents(slower(converged=[False, True, True, True, True]))
     assert not [c for c in charts(found) if c.kind == "waterfall"]
-    text = markdown.text(found)
+    text = report.markdown_text(found)
     assert "Convergence is undecided: 1 of 5 runs of there did not converge" in text
     assert "4 of 5 converged" in text
 

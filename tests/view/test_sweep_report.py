@@ -21,11 +21,10 @@ from assay.node_sweep import GROUPS_FILE, PAIRS, pair_rounds, systems
 from assay.questions.evidence import RunSet
 from assay.questions.sweep_pages import sweep_of
 from assay.records import Estimate
-from assay.view import sweep_page as sweep_page
-from assay.view import sweep_terminal as sweep_terminal
 from assay.view.charts import sweep as charts
 from assay.view.sentences import sweep as sweep_words
-from assay.view.sweep_page import SweepReport
+from assay.view.sweep import SweepReport, findings
+from assay.view.terminal import shown
 from made_sweeps import sweep
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -36,7 +35,7 @@ def terminal(count: int, *, colour: bool, width: int = 80) -> str:
     assert made.verdicts.pairs is not None
     written = io.StringIO()
     console = Console(file=written, width=width, force_terminal=True, no_color=not colour)
-    console.print(sweep_terminal.pairs(made.verdicts.pairs))
+    console.print(shown(findings(made.verdicts)))
     return written.getvalue()
 
 
@@ -46,7 +45,7 @@ def test_the_page_names_the_slow_node_and_the_slow_link_and_tells_them_apart() -
     (link,) = made.verdicts.pairs.blame.links
     a, b = link.who
     met = f"{a} is slow with 1 of its 5 partners, {b} with 1 of 5"
-    found = {(a["verdict"], a["sentence"]) for a in sweep_page.plain(made)["answers"]}
+    found = {(a["verdict"], a["sentence"]) for a in made.plain()["answers"]}
     assert found == {
         (
             "slow node",
@@ -55,22 +54,21 @@ def test_the_page_names_the_slow_node_and_the_slow_link_and_tells_them_apart() -
         ),
         ("slow link", f"{a} – {b}: {link.ratio:.2f} of comparable ones; {met}"),
     }
-    page = sweep_page.html(made)
+    page = made.html_page()
     assert f"gpu-2 is slow. The link {a} – {b} is slow: {link.ratio:.2f} of comparable ones." in page
     assert "kubectl taint node gpu-2" in page
     assert "Assay ran none of these commands." in page
 
 
 def test_a_healthy_sweep_names_nobody_and_has_nothing_to_apply() -> None:
-    page = sweep_page.html(sweep(16, faults=False))
+    page = sweep(16, faults=False).html_page()
     assert "Nothing is slow." in page
     assert "How to keep jobs off" not in page
 
 
 def test_too_few_nodes_to_judge_are_called_neither_slow_nor_healthy() -> None:
-    assert "Too little was measured to call anything slow or healthy." in sweep_page.html(
-        sweep(3, faults=False)
-    )
+    page = sweep(3, faults=False).html_page()
+    assert "Too little was measured to call anything slow or healthy." in page
 
 
 def test_a_node_slow_with_every_partner_is_told_from_one_that_is_slow_alone_too() -> None:
@@ -94,7 +92,7 @@ def test_a_page_of_a_thousand_nodes_has_a_few_thousand_cells_and_every_slow_one(
     slow = [cell for cell in cells if cell["text"].startswith(("0.4", "0.5"))]
     assert {a, b} <= {word for cell in slow for word in (cell["row"], cell["column"], *cell["told"].split())}
     assert all(a in chart.words for chart in drawn)
-    assert len(sweep_page.html(made)) < 2_000_000
+    assert len(made.html_page()) < 2_000_000
 
 
 def test_names_are_in_the_order_in_which_people_count() -> None:
@@ -126,7 +124,7 @@ def test_two_nodes_against_their_baseline_show_what_they_lost_and_not_the_median
     )
     if [*made.verdicts.pairs.ratios] == [("gpu-2", "gpu-1")]:
         lost = replace(lost, ratios={("gpu-1", "gpu-2"): 1.0})
-    page = sweep_page.html(replace(made, verdicts=replace(made.verdicts, pairs=lost)))
+    page = replace(made, verdicts=replace(made.verdicts, pairs=lost)).html_page()
     assert "Each measured pair, relative to its own baseline" in page
     assert "gpu-1 with gpu-2 0.500" in page
     assert "pairs: each compared with its baseline; slower: by more than 5 %" in page
@@ -137,9 +135,8 @@ def test_a_slow_node_in_a_pair_that_may_be_slow_by_it_is_not_said_to_have_a_soun
     assert made.verdicts.pairs is not None
     (slow,) = made.verdicts.suspects
     open_pair = replace(made.verdicts.pairs.blame, pairs=(SlowPart((slow.node, "gpu-9"), 0.5),))
-    told = sweep_page.plain(
-        replace(made, verdicts=replace(made.verdicts, pairs=replace(made.verdicts.pairs, blame=open_pair)))
-    )["answers"]
+    pairs = replace(made.verdicts.pairs, blame=open_pair)
+    told = replace(made, verdicts=replace(made.verdicts, pairs=pairs)).plain()["answers"]
     assert told[0]["sentence"] == f"{slow.node}: slow alone (matmul at {slow.alone['matmul']:.2f})"
 
 
@@ -219,5 +216,5 @@ def test_a_report_blames_the_rack_that_the_sweep_was_told_of(tmp_path: Path) -> 
 
 
 def blamed(swept: SweepReport) -> set[str]:
-    answers = sweep_page.plain(swept)["answers"]
+    answers = swept.plain()["answers"]
     return {f"{answer['verdict']}: {answer['sentence'].partition(':')[0]}" for answer in answers}

@@ -8,7 +8,7 @@ import runpy
 
 import altair
 
-from assay.view import document
+from assay.view import vega_lite
 from conftest import ROOT
 
 FOLDER = ROOT / "src" / "assay" / "view" / "vega"
@@ -35,6 +35,6 @@ def test_vega_lite_has_the_version_that_altair_writes() -> None:
 
 
 def test_a_page_names_no_source_map_that_a_browser_would_look_for() -> None:
-    runtime = document.chart_runtime()
+    runtime = vega_lite.chart_runtime()
     assert "vegaEmbed=" in runtime
     assert "sourceMappingURL" not in runtime

@@ -40,7 +40,6 @@ _ABOUT: Final[Mapping[str, str]] = {
     "stack": "Show which software runs how fast where; write container files.",
     "explain": "Explain what a doubt means and what to do about it.",
     "report": "Write a self-contained report page to share.",
-    "notebook": "Write a Jupyter notebook that reproduces a report.",
     "serve": "Show runs and verdicts in a browser, and answer as JSON.",
     "push": "Send runs to a server, which takes them like import.",
     "export": "Write measurements as CSV, Parquet or JSON.",
@@ -53,7 +52,7 @@ _QUESTIONS: Final = {
     name: f"assay.questions.{name}:{name.capitalize()}"
     for name in (
         *("demo", "doctor", "clean", "score", "submit", "compare", "gate", "goodput"),
-        *("show", "diff", "history", "scale", "explain", "report", "notebook", "push", "export"),
+        *("show", "diff", "history", "scale", "explain", "report", "push", "export"),
         *("index", "schema"),
     )
 } | {name: f"assay.{name}.questions:COMMANDS" for name in ("cluster", "data", "monitor")}

@@ -185,25 +185,13 @@ def _show(result: SweepResult, *, beside: bool) -> None:
     """All findings; on standard error if something else was requested on standard output."""
     from assay.analyse.points.groups import cause
     from assay.cli.console import Console
-    from assay.view import sweep_terminal as sweep_terminal
-    from assay.view.sentences import sweep as sweep_words
-    from assay.view.sweep_terminal import ring_table
+    from assay.view.sweep import findings
+    from assay.view.terminal import shown
 
     console = Console(highlight=False, stderr=beside)
-    runs, verdicts, margin = result.runs, result.verdicts, result.verdicts.margin
-    for measurement in verdicts.nodes:
-        console.print(sweep_terminal.crowd(measurement.point.benchmark, measurement.crowd))
-        if measurement.changes:
-            console.print(sweep_terminal.changes(measurement.changes, margin))
-    if verdicts.pairs is not None:
-        if verdicts.pairs.changes:
-            console.print(sweep_terminal.changes(verdicts.pairs.changes, margin))
-        console.print(sweep_terminal.pairs(verdicts.pairs))
-    if verdicts.rings:
-        console.print(ring_table(verdicts.rings))
-    named_nodes = sweep_words.told_apart(verdicts.nodes, verdicts.pairs, verdicts.hosts)
-    lines = [f"{node}: {part}" for node, part in named_nodes]
-    lines += [] if beside else _ways(result.keep_off)
+    runs = result.runs
+    console.print(shown(findings(result.verdicts)))
+    lines = [] if beside else [*_ways(result.keep_off)]
     lines += [f"{result.run.trial.id} gave no result: {cause(result)}" for result in runs.failures]
     lines += [f"left out, {text}" for text in by_reason(runs.left_out)]
     lines += [f"not run: {text}" for text in runs.too_wide]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -16,39 +14,41 @@ from assay.errors import HostError, InputError
 from assay.frame_manifest import ChosenFrame, Manifest
 from assay.records import ConfusionMatrix
 from assay.units import counted, human
+from assay.version import __version__
 from assay.view import figures
-from assay.view.blocks import Table, TableBody, TableRow
-from assay.view.charts.chart import Chart
+from assay.view.blocks import (
+    Block,
+    Chart,
+    Fact,
+    Facts,
+    Heading,
+    Lead,
+    Paragraph,
+    Picture,
+    Pictures,
+    Table,
+    TableBody,
+    TableRow,
+    facts_of,
+)
 from assay.view.charts.classes import NamedShare, matrix_chart, share_bars
-from assay.view.document import document, numbered
+from assay.view.document import document
 
 MOST_PICTURES: Final = 120  # frames of a query's page: about 3 MB
 MOST_ROWS: Final = 500  # of a table of groups, the worst first
 WIDEST: Final = 320  # pixels of a picture
 QUALITY: Final = 80  # of JPEG
 OVERLAY: Final = 0.5  # how much of a label covers its image
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One picture: JPEG, and what it shows, for who can't see it."""
-
-    words: str
-    jpeg: bytes
-
-    @property
-    def url(self) -> str:
-        """The picture itself, as an address."""
-        return f"data:image/jpeg;base64,{base64.b64encode(self.jpeg).decode()}"
-
-
-@dataclass(frozen=True)
-class FramePictures:
-    """A frame: its label's path, what there is to say, and its pictures side by side."""
-
-    label: str
-    words: str
-    pictures: tuple[Picture, ...]
+_FRAMES_FOOTER = (
+    f"Made by Assay {__version__}. The pictures are parts of a data set: its licence says who may have them."
+)
+_VALIDATION_FOOTER = (
+    f"Made by Assay {__version__}. IoU is the intersection over the union of a class's true and predicted "
+    "pixels. A class that no label has is without a figure; what was predicted as it counts as an error of "
+    "the other classes. Intervals are 95 %, by a cluster bootstrap: scenes are drawn with replacement, "
+    "because the frames of a scene resemble each other, and the standard error on the logit scale is "
+    "multiplied by Student's t for the number of scenes. They need 8 scenes."
+)
 
 
 def query_page(manifest: Manifest, page: str | PathLike[str]) -> int:
@@ -61,23 +61,29 @@ def query_page(manifest: Manifest, page: str | PathLike[str]) -> int:
     pictures, why = frame_pictures(manifest)
     if why:
         raise InputError(why)
-    about = [("Data set", manifest.root), ("Digest", manifest.digest[:12])]
     shown = "" if len(pictures) == len(manifest.frames) else f"; {len(pictures):,} of them are shown"
-    text = document(
-        "frames.html",
-        pictures=True,
-        kicker="Assay data query",
-        title=manifest.query,
-        lead=f"{counted(len(manifest.frames), 'frame')}{shown}.",
-        about=[*about, ("Size", human(float(manifest.bytes), "B"))],
-        sections=[("frames", "Frames")],
-        pictures_of=pictures,
-    )
+    blocks: list[Block] = [
+        Lead(f"{counted(len(manifest.frames), 'frame')}{shown}."),
+        facts_of([*about_manifest(manifest), ("Size", human(float(manifest.bytes), "B"))]),
+        *frames_section(pictures),
+    ]
+    text = document(manifest.query, "Assay data query", blocks, footer=_FRAMES_FOOTER, pictures=True)
     deliver(Path(page), text.encode(), option="--page")
     return len(pictures)
 
 
-def frame_pictures(manifest: Manifest, most: int = MOST_PICTURES) -> tuple[list[FramePictures], str]:
+def about_manifest(manifest: Manifest) -> list[tuple[str, str]]:
+    """The data set that the frames are from, and which frames they are."""
+    return [("Data set", manifest.root), ("Digest", manifest.digest[:12])]
+
+
+def frames_section(pictures: Sequence[Pictures]) -> list[Block]:
+    """The pictures of a query, with how to read them."""
+    how = Paragraph("On the left the image, on the right the same with the colors of its label.", "dim")
+    return [Heading("Frames", "frames"), how, *pictures]
+
+
+def frame_pictures(manifest: Manifest, most: int = MOST_PICTURES) -> tuple[list[Pictures], str]:
     """Pictures of at most so many frames, evenly spread over the manifest; and why there are none, or ""."""
     try:
         _check_pillow()
@@ -114,37 +120,42 @@ def validation_page(
     deliver(Path(page), validation_html(validation, pictures, why).encode(), option="--page")
 
 
-def validation_html(validation: Validation, pictures: Sequence[FramePictures], why: str = "") -> str:
+def validation_html(validation: Validation, pictures: Sequence[Pictures], why: str = "") -> str:
     """The complete page; why: the reason why there are no pictures."""
     about, unreadable = validation.about, validation.unreadable_frames
     rated = [c for c in validation.classes if c.iou is not None]
-    sections = [
-        ("frames", "Worst frames"),
-        *([("charts", "Charts")] if rated else []),
-        ("numbers", "Numbers"),
+    blocks: list[Block] = [
+        Lead(_lead(validation)),
+        facts_of(
+            [
+                ("Checkpoint", f"{about.checkpoint[:12]}, step {about.step:,}"),
+                ("Frames", f"{about.manifest[:12]}: {about.query}"),
+                ("Data set", about.root),
+                ("Pixels counted at", f"{about.size[1]} × {about.size[0]}"),
+                ("Pixels of unknown colors", f"{validation.unknown:,}"),
+            ]
+        ),
+        Heading("Worst frames", "frames"),
     ]
-    return document(
-        "validation.html",
-        pictures=True,
-        kicker="Assay validation",
-        title="A trained network over labelled frames",
-        pictures_of=pictures,
-        no_pictures=why or "no frame could be read",
-        unreadable=unreadable,
-        unreadable_count=validation.unreadable,
-        unreadable_text=counted(validation.unreadable, "frame"),
-        lead=_lead(validation),
-        about=[
-            ("Checkpoint", f"{about.checkpoint[:12]}, step {about.step:,}"),
-            ("Frames", f"{about.manifest[:12]}: {about.query}"),
-            ("Data set", about.root),
-            ("Pixels counted at", f"{about.size[1]} × {about.size[0]}"),
-            ("Pixels of unknown colors", f"{validation.unknown:,}"),
-        ],
-        sections=[*sections, *([("unreadable", "Frames that can't be read")] if unreadable else [])],
-        charts=numbered(_charts(validation, rated)),
-        tables=_tables(validation, rated),
-    )
+    if validation.unreadable:
+        without = "it" if validation.unreadable == 1 else "them"
+        count = counted(validation.unreadable, "frame")
+        blocks.append(Paragraph(f"{count} can't be read, so without {without}.", "fails"))
+    if pictures:
+        how = (
+            "From left to right: the image, its label, and what the network predicts, at the network's size."
+        )
+        blocks += [Paragraph(f"{how} Black is a color of no class.", "dim"), *pictures]
+    else:
+        blocks.append(Paragraph(f"No pictures: {why or 'no frame could be read'}.", "dim"))
+    if charts := _charts(validation, rated):
+        blocks += [Heading("Charts", "charts"), *charts]
+    blocks += [Heading("Numbers", "numbers"), *_tables(validation, rated)]
+    if unreadable:
+        causes = tuple(Fact(label, cause) for label, cause in unreadable)
+        blocks += [Heading("Frames that can't be read", "unreadable"), Facts(causes, short=False)]
+    title = "A trained network over labelled frames"
+    return document(title, "Assay validation", blocks, footer=_VALIDATION_FOOTER, pictures=True)
 
 
 def _lead(validation: Validation) -> str:
@@ -202,7 +213,7 @@ def _group_row(group: GroupResult) -> TableRow:
 
 def _worst(
     validation: Validation, checkpoint: Path, source: str | PathLike[str] | None, device: str
-) -> Iterator[FramePictures]:
+) -> Iterator[Pictures]:
     """Image, label and prediction of each of the worst frames."""
     from assay_payloads.datasets.places import PlaceError
     from assay_payloads.training.validator import CheckpointError, Setup, pictures
@@ -234,7 +245,7 @@ def _worst(
         shown = tuple(
             _picture(f"{frame.label}: {title}", array) for title, array in zip(titles, arrays, strict=True)
         )
-        yield FramePictures(frame.label, _describe_frame(frame), shown)
+        yield Pictures(frame.label, _describe_frame(frame), shown)
 
 
 def _describe_frame(frame: FrameResult) -> str:
@@ -253,20 +264,20 @@ def _picture(caption: str, pixels: Any) -> Picture:
     return Picture(caption, kept.getvalue())
 
 
-def _overlaid(root: Path, frame: ChosenFrame) -> FramePictures:
+def _overlaid(root: Path, frame: ChosenFrame) -> Pictures:
     """A frame's image, and the image under the colors of its label."""
     import numpy as np
 
     try:
         image, label = _small(root, frame.image), _small(root, frame.label)
     except (OSError, SyntaxError, ValueError) as error:
-        return FramePictures(frame.label, f"can't be read: {error}", ())
+        return Pictures(frame.label, f"can't be read: {error}", ())
     if image.shape != label.shape:
         sizes = f"{label.shape[1]} × {label.shape[0]} and {image.shape[1]} × {image.shape[0]}"
-        return FramePictures(frame.label, f"label and image differ in size: {sizes}", ())
+        return Pictures(frame.label, f"label and image differ in size: {sizes}", ())
     blended = (image * (1 - OVERLAY) + label * OVERLAY).astype(np.uint8)
     both = (_picture(f"{frame.label}: image", image), _picture(f"{frame.label}: label", blended))
-    return FramePictures(frame.label, "", both)
+    return Pictures(frame.label, "", both)
 
 
 def _small(root: Path, name: str) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assay.view.charts.chart import Chart, ChartKind, plain
+from assay.view.blocks import Chart
+from assay.view.charts.chart import ChartKind, plain
 from assay.view.contents import Contents
 
 __all__ = ["Chart", "ChartKind", "Contents", "plain"]

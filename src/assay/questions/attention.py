@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from assay.store import SessionCounts
     from assay.view.contents import Contents
-    from assay.view.sweep_page import SweepReport
+    from assay.view.sweep import SweepReport
 
 AttentionKind = Literal[  # the gravest first
     "clock", "failed", "damaged", "requirement", "regression", "slower", "node", "stale-baseline",
@@ -168,23 +168,21 @@ def _regressions(runs_dir: Path, name: str, metric: str) -> Iterator[AttentionIt
 
 
 def _of_contents(name: str, contents: Contents) -> Iterator[AttentionItem]:
-    from assay.view.answers import answers
+    from assay.view.report import reported_claims
 
     kinds: Mapping[str, AttentionKind] = {
         "fails": "requirement",
         "slower": "slower",
         "undecided": "undecided",
     }
-    for group in answers(contents):
-        for answer in group.answers:
-            if answer.kind in kinds:
-                yield AttentionItem(name, kinds[answer.kind], answer.sentence)
+    for _, claims in reported_claims(contents):
+        for claim in claims.claims:
+            if claim.kind in kinds:
+                yield AttentionItem(name, kinds[claim.kind], claim.sentence)
 
 
 def _of_sweep(name: str, swept: SweepReport) -> Iterator[AttentionItem]:
-    from assay.view.sweep_page import plain
-
-    for answer in plain(swept)["answers"]:
+    for answer in swept.plain()["answers"]:
         yield AttentionItem(name, "node", f"{answer['verdict']}: {answer['sentence']}")
 
 

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from assay.analyse.mlperf.decompose import Decomposition, UndecomposedBenchmark
     from assay.analyse.rankings import Ranking
     from assay.records import Comparison, Point, Result, Verdict
-    from assay.view.blocks import Block
-    from assay.view.charts.chart import Chart
+    from assay.view.blocks import Block, Chart
 
 _OF_TRAINING = ("time_to_train", "time_per_epoch", "epochs_to_target")  # metrics that the split explains
 _EXIT_CODES: Mapping[Verdict, int] = {
@@ -234,7 +233,7 @@ class Comparisons(Answer):
             place = f"{point.benchmark} {figures.metric(point.metric)}, {figures.where(point)}"
             yield Paragraph(f"Not compared: {place}: {why}.")
         if self.time_to_train or self.not_split or self.convergence:
-            from assay.view.splits import splits
+            from assay.view.sentences.split import splits
 
             yield from splits(self.time_to_train, self.not_split, self.convergence)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 
     from assay.records import DoubtKind
     from assay.view.blocks import Block
+
+WIDEST_MEANING = 52  # characters next to the longest code, in 80 columns
 
 
 @question
@@ -72,14 +76,20 @@ class DoubtExplanation(Answer):
         bodies = []
         for subject, title in SUBJECTS.items():
             kinds = [kind for kind in self.kinds.values() if kind.subject == subject]
-            rows = (TableRow((f"  {kind.code}", kind.severity, kind.means)) for kind in kinds)
+            rows = (TableRow((kind.code, _in_short(kind.means))) for kind in kinds)
             bodies.append(TableBody(title, tuple(rows)))
-        yield Table("Doubts and their severity.", ("", "", ""), tuple(bodies), frozenset({0, 1, 2}))
-        yield Paragraph("\nFor details, run `assay explain CODE`.")
+        yield Table("", ("", ""), tuple(bodies), frozenset({0, 1}))
+        yield Paragraph("\n`assay explain CODE` has the severity, effect, remedy and error rates.")
 
     def document(self) -> dict[str, Any]:
         """The document `assay.explain/1`."""
         return {"schema": "assay.explain/1", "doubts": [_doubt_as_data(code) for code in self.kinds]}
+
+
+def _in_short(meaning: str) -> str:
+    """The first clause on one line, cut where the line ends."""
+    clause = re.split(r"[.:;]( |$)| \(", meaning, maxsplit=1)[0]
+    return textwrap.shorten(clause, WIDEST_MEANING, placeholder=" …")
 
 
 def _detection(code: str) -> Iterator[Table]:

@@ -24,14 +24,13 @@ from assay.questions.question import (
     read_value,
 )
 from assay.units import moment
-from assay.view.blocks import Heading, Lead, Paragraph, Table, TableBody, TableRow
+from assay.view.blocks import Heading, Lead, Paragraph, Table, TableBody, TableRow, Verbatim
 
 if TYPE_CHECKING:
     from assay.analyse.history import MetricHistory, SessionValue
     from assay.analyse.statistics.level_shifts import LevelShift
     from assay.records import Result, Run
-    from assay.view.blocks import Block
-    from assay.view.charts.chart import Chart
+    from assay.view.blocks import Block, Chart
     from assay.view.sentences.history import AnnotatedHistory, FactChange
 
 MOST_SWEPT = 5_000  # runs of sweeps that are judged for a history of nodes
@@ -98,12 +97,10 @@ class History(Question):
         if self.report is None:
             return answer
         from assay.durable import deliver
-        from assay.view.document import answer_values, document
+        from assay.view.document import answer_blocks, document
 
-        shown = answer_values(answer.view(), answer.charts)
-        page = document(
-            "answer.html", kicker="Assay history", title=self.metric, typed=self.command_line(), **shown
-        )
+        recipe = (Heading("How to reproduce", "reproduce"), Verbatim(self.command_line()))
+        page = document(self.metric, "Assay history", [*answer_blocks(answer.view(), answer.charts), *recipe])
         deliver(self.report, page.encode(), option="--report")
         return replace(answer, page=self.report)
 
@@ -149,6 +146,8 @@ class Histories(Answer):
         yield Lead(words.lead(self.histories))
         if false_alarms := words.false_alarms(self.histories):
             yield Paragraph(f"{false_alarms}.", "dim")
+        if too_few := words.too_few(self.histories):
+            yield Paragraph(too_few, "dim")
         for annotated in self._worst_first():
             past = annotated.history
             title = f"{past.suite} · {past.system} · {words.place(past)}: {words.describe_sessions(past)}"

@@ -44,7 +44,7 @@ from assay.questions.evidence import each
 from assay.view.blocks import Block, Verbatim
 
 if TYPE_CHECKING:
-    from assay.view.charts.chart import Chart
+    from assay.view.blocks import Chart
 
 P = ParamSpec("P")
 A = TypeVar("A")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import quote
@@ -33,34 +33,34 @@ if TYPE_CHECKING:
 
     from assay.records import Metric, Plan, Price, Result, Run, Scalar
     from assay.rundir.session import Session
-    from assay.view.blocks import Block
-    from assay.view.charts.chart import Chart
-    from assay.view.contents import Contents, Recipe, ReportedFact
-    from assay.view.summaries import RunTime
-    from assay.view.sweep_page import SweepReport
+    from assay.view.blocks import Block, Chart
+    from assay.view.contents import Contents, Recipe, ReportedFact, RunTime
+    from assay.view.sweep import SweepReport
 
-Form = Literal["html", "markdown"]
-SUFFIXES = {"html": ".html", "markdown": ".md"}
+Form = Literal["html", "markdown", "notebook"]
+SUFFIXES = {"html": ".html", "markdown": ".md", "notebook": ".ipynb"}
 MOST_VALUES = 3  # of a fact that one cell lists
 MOST_COMMANDS = 24  # trials whose exact command a recipe shows, one of each kind
 
 
 @question
 class Report(Question):
-    """Write a self-contained page about RUNs.
+    """Write a self-contained page about RUNs, or a notebook that asks the library for the same.
 
     It contains a recommendation, verdicts, charts, numbers, doubts, provenance and how to reproduce the runs.
     Names of machines and people are left out unless you use --with-identity; secrets are always hidden.
 
     RUNs are sessions, imported sets or `suite:system`; `assay list` shows them. The others are compared
     with the baseline, or else with the first; more than four sides without a baseline are ranked instead.
-    The page needs no network and no other files.
+    The page needs no network and no other files. A notebook's cells have no outputs; run them to see the
+    report, its charts and numbers. The last one fails if the answers are no longer the same.
 
     \b
     Examples:
       assay report quickstart
       assay report resnet50:bare-metal resnet50:openshift -o openshift.html
       assay report quickstart --format markdown -o -        for a pull request
+      assay report quickstart -o quickstart.ipynb           a notebook that asks for the same
       assay report quickstart -o page.html --with-logs      the folder page-logs next to it
       assay report v3.0-ubuntu v3.1-openshift --margin 1%
       assay report sweep-nodes sweep-pairs                  slow nodes and links, as heat maps
@@ -120,7 +120,8 @@ class Report(Question):
             about = sweep_of(sets, directory, width, _recipes({"": results}, directory))
         else:
             about = _gathered(sets, directory, width, self.baseline, with_identity=self.with_identity)
-        return RunsReport(f"{newest.suite}-{newest.session}", directory, about)
+        options = {"margin": self.margin, "baseline": self.baseline}
+        return RunsReport(f"{newest.suite}-{newest.session}", directory, about, self.references, options)
 
     def write(self, answer: ReportFile) -> ReportFile | bytes:
         """The page, and its logs next to it."""
@@ -145,30 +146,39 @@ class RunsReport:
     name      `<suite>-<session>` of the newest run, for a file
     runs_dir  directory of the runs
     about     its contents: sides that are compared, or a sweep
+    references, options  what was asked
     """
 
     name: str
     runs_dir: Path
     about: Contents | SweepReport
+    references: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, form: Form = "html") -> str:
-        """The page as HTML, or as Markdown for a comment. Raises InputError for a sweep as Markdown."""
-        from assay.view import markdown, page
-        from assay.view import sweep_page as sweep_page
-        from assay.view.contents import Contents
+        """The page as HTML, as Markdown for a comment, or a notebook that asks the library for the same.
 
-        if isinstance(self.about, Contents):
-            return markdown.text(self.about) if form == "markdown" else page.html(self.about)
-        if form != "html":
-            raise InputError("a sweep's report is a page of heat maps: omit --format markdown")
-        return sweep_page.html(self.about)
+        Raises InputError for a sweep as Markdown.
+        """
+        from assay.view import report
+        from assay.view.contents import Contents
+        from assay.view.notebook import notebook
+
+        about = self.about
+        if form == "notebook":
+            answers, has_charts = self.plain()["answers"], bool(self.charts)
+            return notebook(self.references, self.options, self.runs_dir, answers, has_charts=has_charts)
+        if not isinstance(about, Contents):
+            if form == "markdown":
+                raise InputError("a sweep's report is a page of heat maps: omit --format markdown")
+            return about.html_page()
+        return report.markdown_text(about) if form == "markdown" else report.html_page(about)
 
     def plain(self) -> dict[str, Any]:
         """Its answers as plain data."""
-        from assay.view import sweep_page as sweep_page
         from assay.view.contents import Contents
 
-        return _plain(self.about) if isinstance(self.about, Contents) else sweep_page.plain(self.about)
+        return _plain(self.about) if isinstance(self.about, Contents) else self.about.plain()
 
     def with_logs(self, page: Path) -> RunsReport:
         """The same with links to the logs of its runs, which are copied into a folder next to the page."""
@@ -209,12 +219,7 @@ class ReportFile(Answer):
 
 
 def _gathered(
-    sets: Sequence[RunSet],
-    runs_dir: Path,
-    margin: float | None,
-    baseline: str | None,
-    *,
-    with_identity: bool,
+    sets: Sequence[RunSet], runs_dir: Path, margin: float | None, baseline: str | None, *, with_identity: bool
 ) -> Contents:
     from assay.read import flops
     from assay.suite.findings import suggestion
@@ -242,19 +247,20 @@ def _gathered(
 
 
 def _run_times(contents: Contents, runs_dir: Path) -> tuple[RunTime, ...]:
-    from assay.view.summaries import run_times
+    from assay.view.charts.run_time import run_times
+    from assay.view.contents import median_runs
 
     def directory(result: Result) -> Path:
         session, _, trial = result.run.id.rpartition("/")
         return runs_dir / session / trial / f"attempt-{result.run.attempt}"
 
-    return run_times(contents.sides, contents.summaries, contents.primary, directory)
+    return run_times(contents.sides, {*median_runs(contents.summaries, contents.primary)}, directory)
 
 
 def _without_identity(contents: Contents, recipes: Sequence[Recipe], runs_dir: Path) -> Contents:
     """The contents, with names of machines and people left out when written."""
+    from assay.redact.pseudonyms import LEFT_OUT, anonymous
     from assay.rundir.session import Session
-    from assay.view.pseudonyms import LEFT_OUT, anonymous
 
     hosts = [Session(runs_dir / recipe.session).header.host for recipe in recipes]
     texts = [text for r in recipes for text in (r.command_line, *r.files.values(), *r.commands.values())]
@@ -422,7 +428,7 @@ def _text(path: Path) -> str:
 
 def _plain(contents: Contents) -> dict[str, Any]:
     """The answers as plain data."""
-    from assay.view.answers import answers
+    from assay.view.report import reported_claims
     from assay.view.sentences.ranking import plain
 
     return {
@@ -430,9 +436,9 @@ def _plain(contents: Contents) -> dict[str, Any]:
         "failed": len(contents.failures),
         "unfinished": contents.unfinished,
         "answers": [
-            {"verdict": a.verdict, "sentence": a.sentence, "doubts": [*group.doubts, *a.doubts]}
-            for group in answers(contents)
-            for a in group.answers
+            {"verdict": claim.verdict, "sentence": claim.sentence, "doubts": [*claims.doubts, *claim.doubts]}
+            for _, claims in reported_claims(contents)
+            for claim in claims.claims
         ],
         "rankings": plain(contents.rankings),
     }

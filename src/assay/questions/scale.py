@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from assay.analyse.scaling.study import Study
     from assay.records import Scaling
-    from assay.view.blocks import Block
-    from assay.view.charts.chart import Chart
+    from assay.view.blocks import Block, Chart
 
 MOST_TOGETHER = 4  # curves in one table
 
@@ -137,7 +136,7 @@ class ScalingCurves(Answer):
     def charts(self) -> tuple[Chart, ...]:
         """The speed-up of the curves of each benchmark and metric, with the ideal."""
         from assay.view.charts.scaling import scaling
-        from assay.view.tables import gathered
+        from assay.view.figures import gathered
 
         sides = tuple(dict.fromkeys(curve.system for curve in self.curves))
         groups = gathered(self.curves, lambda curve: (curve.benchmark, curve.metric))

@@ -293,7 +293,8 @@ def _facts(results: Sequence[Result]) -> str:
 def _numbers(system: SystemFigures) -> Table:
     """One row per metric and point."""
     from assay.view import figures
-    from assay.view.tables import OPERATOR, gathered
+    from assay.view.figures import gathered
+    from assay.view.runs import OPERATOR
 
     rows = []
     shown = [here for here in system.points if OPERATOR not in here.group.point.labels]

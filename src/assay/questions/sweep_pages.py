@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assay.questions.evidence import RunSet
     from assay.records import Result
     from assay.view.contents import Recipe
-    from assay.view.sweep_page import SweepReport
+    from assay.view.sweep import SweepReport
 
 Definitions = Mapping[str, Mapping[str, Any]]
 
@@ -41,7 +41,7 @@ def sweep_of(
     from assay.analyse.sweeps.verdicts import BORNE_BEFORE, judge_sweep
     from assay.node_sweep import NODES, PAIRS, RINGS, keep_off_methods
     from assay.view.contents import failures
-    from assay.view.sweep_page import SweepReport
+    from assay.view.sweep import SweepReport
 
     definitions = {
         name: definition for run_set in sets for name, definition in _definitions(run_set, runs_dir).items()

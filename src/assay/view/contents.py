@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 from assay.analyse import doubts
@@ -18,12 +19,7 @@ from assay.analyse.comparison.sides import (
 )
 from assay.analyse.expectations.requirements import check
 from assay.analyse.expectations.shares import Flops
-from assay.analyse.judgement import (
-    judge,
-    ranking_with_doubts,
-    requirement_with_doubts,
-    study_with_doubts,
-)
+from assay.analyse.judgement import judge, ranking_with_doubts, requirement_with_doubts, study_with_doubts
 from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import SIZE, Group, Key, Metrics, cause, group
 from assay.analyse.points.ratio import one_side
@@ -33,6 +29,7 @@ from assay.records import (
     DEFAULT_MARGIN,
     Comparison,
     Doubt,
+    Estimate,
     Expectation,
     Plan,
     Point,
@@ -43,14 +40,35 @@ from assay.records import (
 )
 from assay.view import figures
 from assay.view.sentences.sentences import ComparedBenchmark, questions
-from assay.view.summaries import Summary, summaries_of
 
 if TYPE_CHECKING:
     from assay.analyse.exchange.curves import ExchangeCurve
     from assay.analyse.mlperf.decompose import Decomposition
     from assay.analyse.rankings import Ranking
     from assay.analyse.scaling.study import Study
-    from assay.view.summaries import RunTime
+    from assay.formats.run_timeline import RunTimeline
+    from assay.telemetry.profile import TelemetryProfile
+    from assay.telemetry.stalls import Stall
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One side's runs at one point: geometric mean with its 95 % interval, and each run's value."""
+
+    side: str
+    point: Point
+    estimate: Estimate
+    values: tuple[float, ...]
+    runs: tuple[str, ...]
+
+
+def summaries_of(side: str, groups: Mapping[Key, Group]) -> list[Summary]:
+    """A summary of each point at which the side has results."""
+    return [
+        Summary(side, g.point, one_side(g), tuple(g.values), tuple(s.result.run.id for s in g.samples))
+        for g in groups.values()
+        if g.samples
+    ]
 
 
 @dataclass(frozen=True)
@@ -91,6 +109,28 @@ class Failure:
     side: str
     run: str
     cause: str
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """One run over its time.
+
+    run_id    of the run; trial: the name within its session
+    drawn     the run whose primary result is its side's median is drawn, the others are only searched for
+              stalls
+    problem   why a part of it can't be read, "" if all can
+    """
+
+    side: str
+    run_id: str
+    trial: str
+    begin_at: float
+    end_at: float
+    timeline: RunTimeline
+    telemetry: TelemetryProfile | None
+    stalls: tuple[Stall, ...]
+    drawn: bool
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -355,3 +395,13 @@ def failures(side: str, results: Iterable[Result]) -> list[Failure]:
 
 def _task(point: Point) -> str:
     return f"{point.benchmark} {figures.metric(point.metric)} on {figures.where(point)}"
+
+
+def median_runs(summaries: Sequence[Summary], primary: Mapping[str, str]) -> list[str]:
+    """The run of each side's median, at its first point of each primary metric."""
+    run_of_side: dict[str, str] = {}
+    for summary in summaries:
+        if primary.get(summary.point.benchmark) == summary.point.metric:
+            middle = median_low(summary.values)
+            run_of_side.setdefault(summary.side, summary.runs[summary.values.index(middle)])
+    return list(run_of_side.values())

@@ -11,8 +11,7 @@ from assay.records import Estimate, Price, Result, Shape
 from assay.units import counted, fixed, significant
 from assay.view import figures
 from assay.view.blocks import Table, TableBody, TableRow
-from assay.view.contents import Contents
-from assay.view.summaries import Summary
+from assay.view.contents import Contents, Summary
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from assay.records import Comparison, Doubt, Estimate, Point, Scalar, Shape
 from assay.units import exponent, factor, fixed, significant
 
+T = TypeVar("T")
 _PREFIXES = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
 NONE = "–"  # no interval is possible, or there is no value
 _TIMES = (("h", 7200.0, 3600.0), ("min", 120.0, 60.0), ("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("µs", 0.0, 1e-6))
@@ -310,3 +312,16 @@ def distinct_doubts(comparisons: Sequence[Comparison]) -> list[tuple[Doubt, list
         for doubt in comparison.doubts:
             by_code.setdefault(doubt.code, (doubt, []))[1].append(comparison)
     return list(by_code.values())
+
+
+def notes(unit: str, better: str | None, labels_: Mapping[str, Scalar]) -> str:
+    """What all rows below a heading share: labels, the unit, and whether lower is better."""
+    return ", ".join(filter(None, (labels(labels_), unit, "lower is better" if better == "lower" else "")))
+
+
+def gathered(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Items grouped by equal keys, in the order of their first occurrence."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())

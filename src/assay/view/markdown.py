@@ -1,151 +1,150 @@
-"""The same report as Markdown, as short as a pull-request comment."""
+"""Blocks as Markdown, as short as a comment on a pull request: without charts, and without what is bulky."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from assay import redact
-from assay.units import counted
-from assay.version import __version__
-from assay.view import costs
-from assay.view.answers import Answers, answers
-from assay.view.blocks import Table
-from assay.view.contents import Contents, Recipe
-from assay.view.page import scaling_tables
-from assay.view.sentences import exchange as exchange_words
-from assay.view.sentences import ranking as ranking_words
-from assay.view.sentences import split
-from assay.view.sentences.exchange import transport_tables
-from assay.view.sentences.recommendation import lead, recommendation, together
-from assay.view.tables import operator_tables, tables
+from assay.view.blocks import (
+    Block,
+    Bullets,
+    Claim,
+    Claims,
+    Doubts,
+    Fact,
+    Facts,
+    Fold,
+    Heading,
+    Lead,
+    Link,
+    Paragraph,
+    Table,
+    Verbatim,
+    count_of,
+)
+
+if TYPE_CHECKING:
+    from assay.records import Doubt
 
 MOST_ROWS = 40  # a longer table is collapsed in the comment
 _MEANS_SOMETHING = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_CODE = re.compile("`([^`]+)`")
 
 
-def text(contents: Contents) -> str:
-    """The report: verdicts, tables, doubts, failures, how to reproduce; ends in a newline."""
-    advice = recommendation(contents)
-    parts = [
-        f"## {_escape_text(contents.title)}",
-        f"**{advice.action}.** {_escape_text(advice.sentence)}",
-        _escape_text(lead(contents)),
-    ]
-    parts += filter(None, [_escape_text(costs.sentence(contents))])
-    parts += filter(None, [together(contents)])
-    parts += [_answers(group) for group in answers(contents)]
-    for ranking in contents.rankings:
-        parts += [_escape_text(ranking_words.headline(ranking)), _table(ranking_words.table(ranking))]
-    parts += filter(None, [_escape_text(ranking_words.how_to_read(contents.rankings))])
-    if contents.uncompared:
-        rows = (f"- {_escape_text(place)}: {_escape_text(why)}" for place, why in contents.uncompared)
-        parts += ["### Not compared", "\n".join(rows)]
-    parts += [
-        _table(table)
-        for table in (
-            *tables(contents),
-            *costs.tables(contents),
-            *operator_tables(contents.summaries, tuple(contents.sides)),
-            *split.tables(contents.splits),
-            *scaling_tables(contents.studies),
-            *exchange_words.tables(contents.exchanges),
-            *transport_tables(contents.sides),
-        )
-    ]
-    if contents.doubts:
-        parts += ["### Doubts", _doubts(contents)]
-    if contents.failures:
-        rows = (f"- `{_code(f.run)}`: {_escape_text(f.cause)}" for f in contents.failures)
-        parts += [f"### {len(contents.failures)} of {counted(contents.runs, 'run')} failed", "\n".join(rows)]
-    if contents.unfinished:
-        parts.append(f"{contents.unfinished} of {counted(contents.runs, 'run')} unfinished.")
-    if contents.recipes:
-        parts += ["### How to reproduce", *map(_recipe, contents.recipes)]
-    parts.append(f"Made by Assay {__version__} from {counted(contents.runs, 'run')}.")
-    if contents.left_out:
-        parts.append(f"Left out: {contents.left_out}; `assay report --with-identity` keeps them.")
-    return redact.text(contents.hide("\n\n".join(parts) + "\n"))
+def text(title: str, blocks: Iterable[Block], *, footer: str, hide: Callable[[str], str] = str) -> str:
+    """All blocks below a title; ends in a newline. `hide` removes names; secrets are removed in any case."""
+    parts = [f"## {_escape(title)}", *_parts(blocks), _marked(footer)]
+    return redact.text(hide("\n\n".join(parts) + "\n"))
 
 
-def _answers(group: Answers) -> str:
-    lines = [f"### {group.title}"]
-    for answer in group.answers:
-        doubts = f" _Doubts: {', '.join(answer.doubts)}._" if answer.doubts else ""
-        verdict = " ".join(filter(None, (answer.symbol, answer.verdict, answer.severity.upper())))
-        lines.append(
-            f"- **{_escape_text(verdict)}**: {_escape_text(answer.sentence)} "
-            f"{_escape_text(answer.evidence)}.{doubts}"
-        )
-        lines += [f"  - {_escape_text(reason)}" for reason in answer.why]
-    if group.doubts:
-        lines.append(
-            f"\n_Doubts about {'all of these' if len(group.answers) > 1 else 'this'}: "
-            f"{', '.join(group.doubts)}._"
-        )
-    return "\n".join([lines[0], "", *lines[1:]])
+def _parts(blocks: Iterable[Block]) -> Iterator[str]:
+    """The text of each block; a heading with nothing below it is left out."""
+    headings: list[str] = []  # of the section and within it, which have nothing below them yet
+    for block in blocks:
+        if isinstance(block, Heading):
+            level = "###" if block.section else "####"
+            outer = [] if block.section else [text for text in headings if text.startswith("### ")]
+            headings = [*outer, f"{level} {_escape(block.text)}"]
+            continue
+        for part in filter(None, _of(block)):
+            yield from (*headings, part)
+            headings = []
+
+
+def _of(block: Block) -> Iterator[str]:
+    match block:
+        case Lead(text, _, action):
+            yield f"**{_escape(action)}.** {_escape(text)}" if action else _escape(text)
+        case Paragraph(text, tone):
+            lines = "  \n".join(map(_marked, text.strip().split("\n")))
+            yield f"**{lines}**" if lines and tone in ("strong", "fails") else lines
+        case Bullets(items):
+            yield "\n".join(
+                f"- {_escape(item.text) if isinstance(item, Link) else _marked(item)}" for item in items
+            )
+        case Facts(facts, short):
+            yield ", ".join(map(_fact, facts)) if short else "\n".join(f"- {_fact(fact)}" for fact in facts)
+        case Table():
+            yield _table(block)
+        case Claims():
+            yield _claims(block)
+        case Doubts():
+            yield "\n".join(line for group in block.by_code() for line in _doubts(group))
+        case Verbatim(text):
+            yield _fenced(text)
+        case Fold(short, full, more, _, bulky):
+            yield from _parts(short)
+            if more and not bulky:
+                inner = "\n\n".join(_parts(full))
+                yield f"<details><summary>{_escape(more)}</summary>\n\n{inner}\n\n</details>"
+
+
+def _fact(fact: Fact) -> str:
+    return f"{_escape(fact.name)}: {_marked(fact.text)}"
+
+
+def _doubts(group: Sequence[tuple[Doubt, tuple[str, ...] | int]]) -> Iterator[str]:
+    """One code: its remedy, and each evidence with how many figures it concerns."""
+    yield f"- **{group[0][0].code}**: {_marked(group[0][0].remedy)}."
+    for doubt, places in group:
+        count = count_of(places)
+        reach = f" ({count} {'figure' if count == 1 else 'figures'})" if count else ""
+        yield f"  - {_marked(doubt.evidence)}{reach}"
+
+
+def _claims(block: Claims) -> str:
+    lines = [line for claim in block.claims for line in _claim(claim)]
+    if block.doubts:
+        whose = "all of these" if len(block.claims) > 1 else "this"
+        lines.append(f"\n_Doubts about {whose}: {', '.join(block.doubts)}._")
+    return "\n".join(lines)
+
+
+def _claim(claim: Claim) -> Iterator[str]:
+    doubts = f" _Doubts: {', '.join(claim.doubts)}._" if claim.doubts else ""
+    verdict = " ".join(filter(None, (claim.symbol, claim.verdict, claim.severity.upper())))
+    yield f"- **{_escape(verdict)}**: {_escape(claim.sentence)} {_escape(claim.evidence)}.{doubts}"
+    yield from (f"  - {_escape(reason)}" for reason in claim.why)
 
 
 def _table(table: Table) -> str:
-    header = _row(table.columns)
-    ruler = (
-        "|" + "|".join(":--" if index in table.words else "--:" for index in range(len(table.columns))) + "|"
-    )
+    width = len(table.columns)
+    ruler = "|" + "|".join(":--" if column in table.words else "--:" for column in range(width)) + "|"
     rows = []
     for body in table.bodies:
         if body.title:
-            rows.append(
-                _row((f"**{_escape_text(body.title)}**", *[""] * (len(table.columns) - 1)), escaped=True)
-            )
-        rows += [_row(row.cells) for row in body.rows]
-    text = "\n".join([header, ruler, *rows])
-    if len(rows) <= MOST_ROWS:
-        return f"### {_escape_text(table.caption)}\n\n{text}"
-    caption = _escape_text(table.caption)
-    return f"<details><summary>{caption} ({len(rows)} rows)</summary>\n\n{text}\n\n</details>"
+            rows.append(_row((f"**{_escape(body.heading)}**", *[""] * (width - 1))))
+        rows += [_row(map(_escape, row.cells)) for row in body.rows]
+    caption = _escape(table.caption)
+    lines = "\n".join([_row(map(_escape, table.columns)), ruler, *rows])
+    if len(rows) > MOST_ROWS:
+        return f"<details><summary>{caption} ({len(rows)} rows)</summary>\n\n{lines}\n\n</details>"
+    return f"#### {caption}\n\n{lines}" if caption else lines
 
 
-def _row(cells: Iterable[str], *, escaped: bool = False) -> str:
-    return "| " + " | ".join(cell if escaped else _escape_text(cell) for cell in cells) + " |"
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
-def _doubts(contents: Contents) -> str:
-    return "\n".join(
-        f"- **{doubt.code}** ({len(places)} {'figure' if len(places) == 1 else 'figures'}): "
-        f"{_escape_text(doubt.evidence)}. {_escape_text(doubt.remedy)}."
-        for doubt, places in contents.doubts
-    )
-
-
-def _recipe(recipe: Recipe) -> str:
-    facts = [f"session `{_code(recipe.session)}`"]
-    if recipe.seed is not None:
-        facts.append(f"seed {recipe.seed}")
-    facts += [f"suite digest `{recipe.suite_digest}`", f"plan digest `{recipe.plan_digest}`"]
-    if recipe.git:
-        facts.append(f"suite at {_escape_text(recipe.git)}")
-    facts.append(f"Assay {_escape_text(recipe.assay_version)}")
-    parts = [", ".join(facts)]
-    if recipe.command_line:
-        parts.append(_fenced(recipe.command_line, "sh"))
-    for name, content in recipe.files.items():
-        folded = _fenced(content, "yaml")
-        parts.append(f"<details><summary>{_escape_text(name)}</summary>\n\n{folded}\n\n</details>")
-    return "\n\n".join(parts)
-
-
-def _fenced(content: str, language: str) -> str:
+def _fenced(content: str) -> str:
     """A code block whose fence is longer than any fence in the content."""
     longest = max((len(run) for run in re.findall(r"`+", content)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{content.rstrip()}\n{fence}"
+    return f"{fence}\n{content.rstrip()}\n{fence}"
 
 
-def _escape_text(text: str) -> str:
+def _escape(text: str) -> str:
     """Text that Markdown and HTML show unchanged, on one line."""
-    return _MEANS_SOMETHING.sub(r"\\\1", " ".join(text.split())).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return _escape_part(" ".join(text.split()))
 
 
-def _code(text: str) -> str:
-    """Text between two backticks."""
-    return " ".join(text.split()).replace("`", "'")
+def _marked(text: str) -> str:
+    """The same with code between backticks."""
+    parts = _CODE.split(" ".join(text.split()))
+    return "".join(f"`{part}`" if index % 2 else _escape_part(part) for index, part in enumerate(parts))
+
+
+def _escape_part(text: str) -> str:
+    return _MEANS_SOMETHING.sub(r"\\\1", text).replace("\\<", "&lt;").replace("\\>", "&gt;")

@@ -8,22 +8,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding, PaddingDimensions
 from rich.table import Table as Grid
 from rich.text import Text
 
 from assay.view.blocks import (
     Block,
+    Bullets,
+    Chart,
+    Claims,
     Doubts,
+    Facts,
     Fold,
     Heading,
     Lead,
+    Link,
     Paragraph,
+    Pictures,
     Table,
     TableBody,
     TableRow,
     Verbatim,
+    count_of,
 )
 from assay.view.folding import FoldedText
 
@@ -42,6 +49,7 @@ STYLES: Final[dict[str, str]] = {
 }
 PLAIN_WIDTH = 100  # columns if there is no terminal
 WIDEST = 1_000_000  # columns of a table that is shown whole
+_NARROWEST = 12  # of a first column next to text
 WIDEST_HEADING = 12  # of a column of figures; a longer one is wrapped at its dashes
 
 
@@ -87,22 +95,15 @@ def _all_parts(blocks: Iterable[Block], every: bool) -> Iterator[RenderableType]
 
 def _parts(block: Block, every: bool) -> Iterator[RenderableType]:
     match block:
-        case Lead(text, tone):
-            yield from (styled(text, STYLES[tone]), Text())
-        case Heading(text):
-            yield from (Text(), styled(text, "bold"))
-        case Paragraph(text, tone, indented, wraps):
-            paragraph = styled(text, STYLES[tone])
-            if not wraps:
-                paragraph.no_wrap, paragraph.overflow = True, "ignore"
-            yield Padding(paragraph, (0, 0, 0, 2)) if indented else paragraph
         case Table():
-            has_figures = len(block.words) < len(block.columns)
-            has_sections = has_figures and any(body.title for body in block.bodies)
-            grid = _sections(block) if has_sections else _grid(block)
+            grid: RenderableType = (
+                _Sections(block) if any(body.title for body in block.bodies) else _grid(block)
+            )
             yield _Whole(grid) if block.whole else grid
         case Verbatim(text):
             yield text
+        case Claims():
+            yield from _claims(block)
         case Doubts(doubts, _, brief):
             if doubts:
                 yield from ([] if brief else [Text()])
@@ -112,6 +113,45 @@ def _parts(block: Block, every: bool) -> Iterator[RenderableType]:
                 yield from _parts(inner, every)
             if more and not every:
                 yield styled(f"{more}; show them with {how}.")
+        case _:
+            yield from _texts(block)
+
+
+def _texts(block: Block) -> Iterator[RenderableType]:
+    match block:
+        case Lead(text, tone, action):
+            yield from (styled(f"{action}. {text}" if action else text, STYLES[tone]), Text())
+        case Heading(text):
+            yield from (Text(), styled(text, "bold"))
+        case Paragraph(text, tone, indented, wraps):
+            paragraph = styled(text, STYLES[tone])
+            if not wraps:
+                paragraph.no_wrap, paragraph.overflow = True, "ignore"
+            yield Padding(paragraph, (0, 0, 0, 2)) if indented else paragraph
+        case Bullets(items):
+            texts = (item.text if isinstance(item, Link) else item for item in items)
+            yield from (styled(f"- {text}", STYLES["dim"]) for text in texts)
+        case Facts(facts):
+            yield from (styled(f"{fact.name}: {fact.text}") for fact in facts)
+        case Chart(_, name, text) | Pictures(name, text):
+            yield styled(f"{name}: {text}")
+
+
+def _claims(block: Claims) -> Iterator[RenderableType]:
+    for claim in block.claims:
+        opening = f"{claim.symbol} {claim.verdict}".strip()
+        yield styled(f"{opening}: {claim.sentence}", STYLES.get(claim.kind, ""))
+        yield from map(_indented, filter(None, (claim.evidence, *claim.why, _codes(claim.doubts))))
+    if block.doubts:
+        yield _indented(_codes(block.doubts))
+
+
+def _codes(codes: Sequence[str]) -> str:
+    return f"doubts: {', '.join(codes)}" if codes else ""
+
+
+def _indented(text: str) -> RenderableType:
+    return Padding(styled(text, STYLES["dim"]), (0, 0, 0, 2))
 
 
 def doubts_table(block: Doubts) -> RenderableType:
@@ -124,8 +164,9 @@ def doubts_table(block: Doubts) -> RenderableType:
     table = Grid.grid(padding=(0, 1), expand=False)
     table.add_column("code", style="yellow", no_wrap=True)
     table.add_column("evidence")
-    for doubt, concerned in sorted(block.doubts, key=lambda pair: rank(pair[0].code)):
+    for doubt, places in sorted(block.doubts, key=lambda pair: rank(pair[0].code)):
         is_note = KINDS[doubt.code].severity == "note"
+        concerned = count_of(places)
         reach = "" if concerned == block.of else f" (this and similar: {concerned} of {block.of})"
         evidence = doubt.evidence if block.brief else f"{doubt.evidence}{reach}. {doubt.remedy}."
         if not (block.brief and is_note):
@@ -133,8 +174,19 @@ def doubts_table(block: Doubts) -> RenderableType:
     return table
 
 
-def _sections(block: Table) -> RenderableType:
+class _Sections:
     """Rows under headings as wide as the table: one grid per section, all with the same columns."""
+
+    def __init__(self, block: Table) -> None:
+        self._block = block
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The grids; the first column is as wide as its rows need, or as the others leave room for."""
+        yield _section_grids(self._block, options.max_width)
+
+
+def _section_grids(block: Table, room: int) -> RenderableType:
+    """One grid if all columns are text and too wide: then each column takes its share."""
     kept = [column for column in range(1, len(block.columns)) if column not in block.details]
     columns = [block.columns[column] for column in kept]
     rows = [row for body in block.bodies for row in body.rows]
@@ -143,8 +195,13 @@ def _sections(block: Table) -> RenderableType:
         for column, name in zip(kept, columns, strict=True)
     ]
     left = [column in block.words for column in kept]
+    first = min(max(len(row.cells[0]) for row in rows) + 1, room - sum(width + 2 for width in widths))
+    if first < _NARROWEST and len(block.words) == len(block.columns):
+        return _grid(block)
+    widths, columns, left = [max(first, 1), *widths], ["", *columns], [True, *left]
     parts: list[RenderableType] = [styled(block.caption, "dim")] if block.caption else []
-    parts.append(_columns(columns, widths, left, show_header=True))
+    if any(columns):
+        parts.append(_columns(columns, widths, left, show_header=True))
     for body in block.bodies:
         grid = _columns(columns, widths, left, show_header=False)
         for row in body.rows:
@@ -158,16 +215,13 @@ def _cell(block: Table, row: TableRow, column: int) -> RenderableType:
     text = printable(row.cells[column])
     if column == block.verdicts and row.verdict:
         return Text(text, style=STYLES[row.verdict])
-    return FoldedText(text)
+    return FoldedText(text, STYLES[row.tones.get(column, "")])
 
 
 def _columns(
     columns: Sequence[str], widths: Sequence[int], left: Sequence[bool], *, show_header: bool
 ) -> Grid:
-    grid = Grid(
-        box=None, padding=(0, 1), pad_edge=False, header_style="dim", expand=True, show_header=show_header
-    )
-    grid.add_column("", ratio=1)
+    grid = Grid(box=None, padding=(0, 1), pad_edge=False, header_style="dim", show_header=show_header)
     for name, width, is_left in zip(columns, widths, left, strict=True):
         heading = FoldedText(printable(name))
         grid.add_column(heading, width=width, justify="left" if is_left else "right")
@@ -182,9 +236,10 @@ def _heading(body: TableBody) -> Text:
 
 
 def _grid(block: Table) -> RenderableType:
-    """A table without sections, or whose sections are text: columns are as wide as their content needs."""
+    """A table without sections, or of long texts: columns are as wide as their content needs."""
     kept = [column for column in range(len(block.columns)) if column not in block.details]
-    grid = Grid(box=None, padding=(0, 1), pad_edge=False, header_style="dim", show_header=any(block.columns))
+    padding: PaddingDimensions = (0, 0, 0, 1) if block.dense else (0, 1)
+    grid = Grid(box=None, padding=padding, pad_edge=False, header_style="dim", show_header=any(block.columns))
     for column in kept:
         heading = FoldedText(printable(block.columns[column]))
         grid.add_column(heading, justify="left" if column in block.words else "right")

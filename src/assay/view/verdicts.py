@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING
 
 from assay.analyse.comparison.families import curve_verdicts
 from assay.analyse.comparison.sides import OpenQuestion
-from assay.records import Comparison, Doubt, Estimate, Requirement, Result, Scalar, Scaling, ScalingPoint
+from assay.records import (
+    Comparison,
+    Doubt,
+    Estimate,
+    Point,
+    Requirement,
+    Result,
+    Scalar,
+    Scaling,
+    ScalingPoint,
+)
 from assay.view import figures
 from assay.view.blocks import Block, Doubts, Lead, Paragraph, Table, TableBody, TableRow, Tone
+from assay.view.figures import gathered
 from assay.view.sentences import exchange as exchange_words
 from assay.view.sentences import why as why_words
-from assay.view.sentences.recommendation import advised
+from assay.view.sentences.recommendation import Recommendation, advised
 from assay.view.sentences.sentences import (
     REQUIREMENT_SYMBOLS,
     SYMBOLS,
@@ -27,13 +38,12 @@ from assay.view.sentences.sentences import (
     visible,
 )
 from assay.view.sentences.why import undecided_lines
-from assay.view.tables import gathered
 
 if TYPE_CHECKING:
     from assay.analyse.feeding import Feeding
 
 Labels = Mapping[str, Scalar]
-_COLUMNS = ("B/A", "95 % CI", "n", "verdict", "detectable", "method")
+_COLUMNS = ("n", "verdict", "detectable", "method")
 _TONES: Mapping[str, Tone] = {"invalid": "invalid", "biased": "biased"}
 
 
@@ -43,8 +53,12 @@ def advice(
     open_questions: Sequence[OpenQuestion] = (),
 ) -> Lead:
     """What to do, in one sentence: the first line of an answer."""
-    first = advised(comparisons, requirements, open_questions)
-    return Lead(f"{first.action}. {first.sentence}", _TONES.get(first.severity, "strong"))
+    return lead(advised(comparisons, requirements, open_questions))
+
+
+def lead(first: Recommendation) -> Lead:
+    """A recommendation as a block."""
+    return Lead(first.sentence, _TONES.get(first.severity, "strong"), first.action)
 
 
 def verdicts(
@@ -89,24 +103,41 @@ def whys(
         yield from (Paragraph(sentence, indented=True) for sentence in sentences)
 
 
-def verdict_table(comparisons: Sequence[Comparison]) -> Table:
-    """One pair's comparisons, a section for each metric."""
+def verdict_table(comparisons: Sequence[Comparison], *, on_page: bool = False) -> Table:
+    """One pair's comparisons, a section for each metric.
+
+    on_page  with a caption, with shapes as text, and with the doubts that not all rows have
+    """
     bodies = []
+    own = _own_doubts(comparisons) if on_page else {}
     for of_metric in gathered(comparisons, lambda c: (c.point.benchmark, c.point.metric)):
         point = of_metric[0].point
         unit, texts = figures.means(of_metric)
         shared = figures.shared_labels([c.point.labels for c in of_metric])
         rows: list[TableRow] = []
         for c, left, right in zip(of_metric, texts[::2], texts[1::2], strict=True):
-            place = _place(c.point.shape, figures.own_labels(c.point.labels, shared))
-            rows.append(TableRow((place, left, right, *_judged(c)), c.verdict))
+            place = figures.where(c.point, shared) if on_page else _place(c.point, shared)
+            cells = (place, left, right, *_judged(c), *([own[id(c)]] if own else []))
+            rows.append(TableRow(cells, c.verdict))
             if alone := figures.alone_beside(c, to="–"):
                 cells = ("  alone", "", "", figures.ratio_value(c.ratio), alone)
-                rows.append(TableRow((*cells, *[""] * (len(_COLUMNS) - 2))))
+                rows.append(TableRow((*cells, *[""] * (len(rows[-1].cells) - len(cells)))))
         title = f"{point.benchmark} {figures.metric(point.metric)}"
-        bodies.append(TableBody(title, tuple(rows), _notes(unit, point.better, shared)))
-    columns = ("", comparisons[0].a, comparisons[0].b, *_COLUMNS)
-    return Table("", columns, tuple(bodies), frozenset({0, 6, 8}), frozenset({7, 8}), verdicts=6)
+        bodies.append(TableBody(title, tuple(rows), figures.notes(unit, point.better, shared)))
+    first = comparisons[0]
+    ratio = ("ratio", "95 % interval") if on_page else ("B/A", "95 % CI")
+    columns = ("", first.a, first.b, *ratio, *_COLUMNS, *["specific doubts"] * bool(own))
+    caption = f"{first.b} compared with {first.a}, margin ±{figures.percent(first.margin)}" * on_page
+    return Table(caption, columns, tuple(bodies), frozenset({0, 6, 8, 9}), frozenset({7, 8}), verdicts=6)
+
+
+def _own_doubts(comparisons: Sequence[Comparison]) -> dict[int, str]:
+    """Each comparison's doubts, by its identity, without those that all have; empty if none has more."""
+    shared = set.intersection(*({doubt.code for doubt in c.doubts} for c in comparisons))
+    own = {
+        id(c): ", ".join(doubt.code for doubt in c.doubts if doubt.code not in shared) for c in comparisons
+    }
+    return own if any(own.values()) else {}
 
 
 def _judged(c: Comparison) -> tuple[str, ...]:
@@ -146,18 +177,24 @@ def scaling(curves: Sequence[Scaling], *, doubted: bool = True) -> Iterator[Bloc
     if not curves:
         yield Paragraph("No scaling to show: no metric was measured at two sizes.")
         return
+    yield scaling_table(curves)
+    yield from _looked_at([p.speedup for c in curves for p in c.points])
+    if doubted:
+        yield doubts_of_curves(curves)
+
+
+def scaling_table(curves: Sequence[Scaling]) -> Table:
+    """A section for each curve, a row for each size."""
     bodies = []
     for curve in curves:
         halves = [figures.half_width(p.value) for p in curve.points]
         unit, texts = figures.column([p.value.value for p in curve.points], curve.unit, halves)
         title = f"{curve.system} · {curve.benchmark} {figures.metric(curve.metric)}"
         rows = tuple(_scaling_row(p, text) for p, text in zip(curve.points, texts, strict=True))
-        bodies.append(TableBody(title, rows, _notes(unit, curve.better, curve.labels)))
-    columns = ("", "value", "speed-up", "95 % CI", "efficiency", "n")
-    yield Table("Scaling, relative to the smallest size", columns, tuple(bodies))
-    yield from _looked_at([p.speedup for c in curves for p in c.points])
-    if doubted:
-        yield doubts_of_curves(curves)
+        bodies.append(TableBody(title, rows, figures.notes(unit, curve.better, curve.labels)))
+    columns = ("", "ranks", "value", "speed-up", "95 % CI", "efficiency", "n")
+    caption = "Scaling, relative to the smallest size"
+    return Table(caption, columns, tuple(bodies), details=frozenset({1}))
 
 
 def _scaling_row(point: ScalingPoint, value: str) -> TableRow:
@@ -165,6 +202,7 @@ def _scaling_row(point: ScalingPoint, value: str) -> TableRow:
     return TableRow(
         (
             point.shape,
+            str(point.ranks),
             value,
             f"{figures.ratio_value(point.speedup)}×",
             "" if interval == figures.NONE else interval,
@@ -175,19 +213,28 @@ def _scaling_row(point: ScalingPoint, value: str) -> TableRow:
 
 
 def requirements(held: Sequence[Requirement]) -> Iterator[Block]:
-    """Each requirement with its measurement, its one-sided bounds and whether it holds."""
-    rows = []
-    for of_metric in gathered(held, lambda r: (r.point.benchmark, r.point.metric)):
-        measured = figures.measured_together([r.estimate for r in of_metric])
-        for r, texts in zip(of_metric, measured, strict=True):
-            claim = f"{r.point.benchmark} {figures.metric(r.point.metric)} {r.expectation.written}"
-            place = f"{r.system} · {claim}\n  {figures.where(r.point)}"
-            verdict = f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}"
-            rows.append(TableRow((place, *texts, verdict), r.verdict))
-    columns = ("requirement", "measured", "95 % bounds", "n", "verdict")
-    yield Table("", columns, (TableBody("", tuple(rows)),), frozenset({0, 4}), verdicts=4)
+    """Each requirement with its measurement, its one-sided bounds and whether it holds; the doubts."""
+    yield requirements_table(held)
     yield from _looked_at([r.estimate for r in held if r.estimate is not None])
     yield _by_code(((d, r) for r in held for d in r.doubts), len(held))
+
+
+def _requirement_row(r: Requirement, texts: tuple[str, ...]) -> TableRow:
+    place, verdict = f"{r.system}, {figures.where(r.point)}", f"{REQUIREMENT_SYMBOLS[r.verdict]} {r.verdict}"
+    return TableRow((place, *texts, verdict), r.verdict)
+
+
+def requirements_table(held: Sequence[Requirement]) -> Table:
+    """A section for each requirement, a row for each place where it applies."""
+    bodies = []
+    for alike in gathered(held, lambda r: (r.point.benchmark, r.point.metric, r.expectation.written)):
+        measured = figures.measured_together([r.estimate for r in alike])
+        rows = tuple(_requirement_row(r, texts) for r, texts in zip(alike, measured, strict=True))
+        point = alike[0].point
+        title = f"{point.benchmark} {figures.metric(point.metric)} {alike[0].expectation.written}"
+        bodies.append(TableBody(title, rows, "lower is better" if point.better == "lower" else ""))
+    columns = ("", "measured", "95 % bounds", "n", "verdict")
+    return Table("Requirements", columns, tuple(bodies), frozenset({0, 4}), verdicts=4)
 
 
 def doubts_of_curves(curves: Sequence[Scaling]) -> Doubts:
@@ -221,10 +268,5 @@ def _looked_at(estimates: Sequence[Estimate]) -> Iterator[Block]:
         yield Paragraph(looked, "dim")
 
 
-def _place(shape: str, labels: Labels) -> str:
-    return f"{shape} {figures.labels(labels)}".strip()
-
-
-def _notes(unit: str, better: str | None, labels: Labels) -> str:
-    notes = (figures.labels(labels), unit, "lower is better" if better == "lower" else "")
-    return ", ".join(filter(None, notes))
+def _place(point: Point, shared: Labels) -> str:
+    return f"{point.shape} {figures.labels(figures.own_labels(point.labels, shared))}".strip()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from litestar import Response, get
 
-from assay.data.pages import frame_pictures
+from assay.data.pages import about_manifest, frame_pictures, frames_section
 from assay.data.questions.classes import ClassShares, class_shares
 from assay.data.questions.query import query_data
 from assay.units import counted, human
+from assay.view.blocks import Block, Heading, Lead, Paragraph, facts_of
 from assay.view.charts.classes import NamedShare, share_bars
-from assay.view.document import numbered
 from assay.web.queries import FormField, Name, QuestionForm, some
 from assay.web.rendering import with_query
 from assay.web.session_pages import command_line
@@ -38,20 +37,23 @@ def data_set(site: Site, where: Name = None) -> Response[str]:
     )
     options = {"--catalog": str(site.catalog)}
 
-    def answer() -> Mapping[str, Any]:
+    def answer() -> Iterator[Block]:
         count, shares = class_shares(condition, catalog=site.catalog)
         manifest = query_data(condition, catalog=site.catalog)
         pictures, why = frame_pictures(manifest, MOST_PICTURES)
         bars = [NamedShare(share.name, share.share) for share in shares if share.frames][:MOST_BARS]
-        return {
-            "lead": f"{counted(count, 'frame')}, {human(float(manifest.bytes), 'B')}."
-            + f" {len(pictures)} of them are shown." * bool(pictures),
-            "about": [("Data set", manifest.root), ("Digest", manifest.digest[:12])],
-            "charts": numbered([share_bars("shares", "Share of all pixels", "share", bars)]) if bars else [],
-            "pictures": pictures,
-            "tables": [ClassShares(count, shares).table("Classes, the largest first")],
-            "notes": [why] if why else [],
-        }
+        shown = f" {len(pictures)} of them are shown." * bool(pictures)
+        yield Lead(f"{counted(count, 'frame')}, {human(float(manifest.bytes), 'B')}.{shown}")
+        yield facts_of(about_manifest(manifest))
+        if bars:
+            yield Heading("Charts", "charts")
+            yield share_bars("shares", "Share of all pixels", "share", bars)
+        if pictures:
+            yield from frames_section(pictures)
+        yield Heading("Numbers", "numbers")
+        yield ClassShares(count, shares).table("Classes, the largest first")
+        if why:
+            yield Paragraph(why, "dim")
 
     arguments = [condition] if condition else []
     return form.answer(

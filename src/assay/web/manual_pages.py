@@ -19,8 +19,8 @@ from litestar.exceptions import NotFoundException
 from assay.errors import InputError
 from assay.questions.explain import Explain
 from assay.records import SEVERITIES, SUBJECTS
-from assay.view.document import answer_values
-from assay.web.rendering import CACHED_S, page
+from assay.view.document import answer_blocks
+from assay.web.rendering import CACHED_S, blocks_page, page
 
 START = "index.md"
 _FOLDERS = {
@@ -191,12 +191,12 @@ def doubt(code: str) -> Response[str]:
         answer = query.answer()
     except InputError as error:
         raise NotFoundException(str(error)) from error
-    return page(
-        "question.html",
+    return blocks_page(
+        answer_blocks(answer.view(), answer.charts),
         here="/doubts",
         title=code,
         kicker="Doubt",
         command=query.command_line(),
         actions=[("All doubts", "/doubts")],
-        **answer_values(answer.view(), answer.charts) | {"sections": []},
+        sections=(),
     )

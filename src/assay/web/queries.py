@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,8 +16,9 @@ from assay.questions.question import Question
 from assay.records import RunState
 from assay.store import Filter, SortOrder
 from assay.units import moment
-from assay.view.document import answer_values
-from assay.web.rendering import page, with_query
+from assay.view.blocks import Block
+from assay.view.document import answer_blocks
+from assay.web.rendering import blocks_page, page, with_query
 
 LONGEST = 300  # characters of a value
 DEFAULT_LIMIT = 50  # rows of a page
@@ -173,29 +174,27 @@ class QuestionForm:
         if query is None:
             return self.answer(None)
 
-        def answer() -> Mapping[str, Any]:
+        def answer() -> Iterable[Block]:
             answer = query.answer()
-            return answer_values(answer.view(), answer.charts, doubts_url="/doubts") | {"sections": []}
+            return answer_blocks(answer.view(), answer.charts)
 
         document = with_query(self.data, **query.options())
         return self.answer(answer, command=query.command_line(), actions=[("As JSON", document)])
 
-    def answer(self, answer: Callable[[], Mapping[str, Any]] | None, **more: Any) -> Response[str]:
-        """The page: with the hint if nothing is asked, with what is wrong, or with the answer.
-
-        answer  gives what the template shows; `template` replaces the usual one
-        """
+    def answer(self, answer: Callable[[], Iterable[Block]] | None, **more: Any) -> Response[str]:
+        """The page: with the hint if nothing is asked, with what is wrong, or with the answer's blocks."""
         frame: dict[str, Any] = {
             "here": self.here,
             "title": self.title,
             "form": "question_form.html",
             "asked": self,
+            "sections": (),
             **more,
         }
         if answer is None:
             return page("question.html", **frame | {"command": None}, hint=self.hint)
         try:
-            shown = dict(answer())
+            blocks = [*answer()]
         except InputError as error:
             return page("question.html", status=422, **frame, problems=str(error).splitlines())
-        return page(shown.pop("template", "question.html"), **frame | shown)
+        return blocks_page(blocks, **frame)

@@ -1,26 +1,31 @@
-"""Pages as HTML: the templates here, in whose frame the report's templates are shown too."""
+"""Pages as HTML: templates, and the frame in which the blocks of an answer or a report are shown."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader
 from litestar import MediaType, Response
+from markupsafe import Markup
 
 from assay import redact
 from assay.units import human, human_seconds
 from assay.version import __version__
-from assay.view.document import chart_runtime, environment, page_text
+from assay.view.blocks import Block
+from assay.view.document import rendered
+from assay.view.html import Html
+from assay.view.vega_lite import chart_runtime, file_text
 from assay.web.access import ASKING
 
 STYLES = ("report.css", "site.css")
+DOUBTS_URL = "/doubts"
 CACHED_S = 365 * 24 * 3600  # a file of the site: its address changes when it does
 
 
@@ -37,6 +42,19 @@ def page(template: str, *, status: int = 200, **values: Any) -> Response[str]:
 def text_of(template: str, **values: Any) -> str:
     """The HTML of a template."""
     return _environment().get_template(template).render(**values)
+
+
+def blocks_page(
+    blocks: Iterable[Block], template: str = "base.html", *, status: int = 200, **values: Any
+) -> Response[str]:
+    """A page of blocks: those before the first section are below its title, its navigation has the others.
+
+    template  what shows more than the frame does
+    """
+    html = Html(doubts_url=DOUBTS_URL)
+    summary, main = map(Markup, rendered(html, blocks))  # texts are escaped, without secrets
+    shown = {"summary": summary, "main": main, "sections": html.sections, "charts": html.charts}
+    return page(template, status=status, **shown | values)
 
 
 def session_url(reference: str) -> str:
@@ -78,8 +96,8 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 def _files() -> dict[str, bytes]:
     own = {file.name: file.read_bytes() for file in (files("assay.web") / "static").iterdir()}
     texts = {
-        "report.css": page_text("page.css"),
-        "charts.js": page_text("page.js"),
+        "report.css": file_text("page.css"),
+        "charts.js": file_text("page.js"),
         "vega.js": chart_runtime(),
     }
     return own | {name: text.encode() for name, text in texts.items()}
@@ -92,7 +110,11 @@ def _static_url(name: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    templates = environment(first="assay.web")
+    templates = Environment(
+        loader=PackageLoader("assay.web"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    templates.finalize = _without_secrets
+    templates.filters["marked"] = lambda text: Markup(Html().marked(text))  # noqa: S704 - escaped
     templates.globals.update(
         version=__version__,
         styles=[_static_url(name) for name in STYLES],
@@ -100,7 +122,7 @@ def _environment() -> Environment:
         session_url=session_url,
         log_url=log_url,
         with_query=with_query,
-        doubts_url="/doubts",
+        doubts_url=DOUBTS_URL,
         asking=ASKING.get,
     )
     templates.filters["when"] = _format_time
@@ -112,13 +134,18 @@ def _environment() -> Environment:
     return templates
 
 
+def _without_secrets(value: Any) -> Any:
+    """What goes into a page; our own markup contains no secret."""
+    return redact.text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def _format_time(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _breakable(name: str) -> Any:
     """A name in full, which a line may break after a slash or a colon: names often differ at their end."""
-    from markupsafe import Markup, escape
+    from markupsafe import escape
 
     broken = re.sub("([/:])", r"\1<wbr>", str(escape(redact.text(name))))
     return Markup(broken)  # noqa: S704 - escaped before

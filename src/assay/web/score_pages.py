@@ -16,9 +16,10 @@ from assay.errors import InputError
 from assay.questions.score_pages import score_page, score_set
 from assay.units import counted
 from assay.view import figures
+from assay.view.blocks import Bullets, Heading, Lead, Link, Paragraph
 from assay.view.scores import runs_table, verdict
 from assay.web.queries import Name, PageNumber, page_links, some
-from assay.web.rendering import page, with_query
+from assay.web.rendering import blocks_page, page, with_query
 from assay.web.session_pages import command_line
 from assay.web.site import Site
 
@@ -28,14 +29,11 @@ HINT = "Start the server with `--mlperf DIRECTORY` to see the scores of the MLPe
 @get("/scores", sync_to_thread=True, include_in_schema=False)
 def folders(site: Site) -> Response[str]:
     """The folders."""
-    return page(
-        "question.html",
-        here="/scores",
-        title="MLPerf scores",
-        lead="" if site.folders else HINT.replace("`", ""),
-        links=[(name, f"/scores/{name}") for name in site.folders],
-        links_title=counted(len(site.folders), "folder"),
-    )
+    if not site.folders:
+        return blocks_page([Paragraph(HINT)], here="/scores", title="MLPerf scores")
+    links = Bullets(tuple(Link(name, f"/scores/{name}") for name in site.folders))
+    title = Heading(counted(len(site.folders), "folder"), "folders")
+    return blocks_page([title, links], here="/scores", title="MLPerf scores", sections=())
 
 
 @get("/scores/{folder:str}", sync_to_thread=True, include_in_schema=False)
@@ -72,15 +70,19 @@ def scored_set(site: Site, folder: str, name: str) -> Response[str]:
         scored, directory = score_set(path, name)
     except InputError as error:
         raise NotFoundException(str(error)) from error
-    return page(
-        "question.html",
+    notes = [f"{run.file}: {run.problem}" for run in scored.runs if run.problem]
+    notes += [f"{doubt.code}: {doubt.evidence}. {doubt.remedy}." for doubt in scored.doubts]
+    return blocks_page(
+        [
+            Lead(f"{verdict(scored).capitalize()}."),
+            Heading("Numbers", "numbers"),
+            replace(runs_table(scored.runs), caption="Runs"),
+            *(Paragraph(note, "dim") for note in notes),
+        ],
         here="/scores",
         kicker=" · ".join(filter(None, (scored.benchmark, scored.round, scored.system))),
         title=name,
-        lead=f"{verdict(scored).capitalize()}.",
-        tables=[replace(runs_table(scored.runs), caption="Runs")],
-        notes=[f"{run.file}: {run.problem}" for run in scored.runs if run.problem]
-        + [f"{doubt.code}: {doubt.evidence}. {doubt.remedy}." for doubt in scored.doubts],
+        sections=(),
         command=command_line("score", str(directory)),
         actions=[("All sets", _url(folder))],
     )

@@ -173,5 +173,5 @@ def _warm_up(site: Site) -> None:
     from importlib import import_module
 
     site.refresh()
-    for name in ("scipy.stats", "assay.view.charts", "altair", "assay.view.page", "assay.read"):
+    for name in ("scipy.stats", "assay.view.charts", "altair", "assay.view.report", "assay.read"):
         import_module(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,13 @@ from assay.questions.show import RunDetails, show
 from assay.rundir.log_pages import MOST_LINES, LogLine
 from assay.rundir.session import Session
 from assay.view import figures
-from assay.view import page as report_page
-from assay.view import sweep_page as sweep_page
+from assay.view.blocks import Block, Bullets, Heading, Link
 from assay.view.contents import Contents
-from assay.view.sweep_page import SweepReport
+from assay.view.report import footer, report_blocks
+from assay.view.sweep import FOOTER, SweepReport
 from assay.web.live import followed
 from assay.web.queries import Attempt, Line, Name, some
-from assay.web.rendering import log_url, page, session_url, with_query
+from assay.web.rendering import blocks_page, log_url, page, session_url, with_query
 from assay.web.site import Site
 
 MOST_LINKED = 200  # runs, those that failed first; the list of runs has all
@@ -48,23 +48,24 @@ def session(
     )
     options = {"--margin": some(margin), "--baseline": some(baseline)}
     about = session_report.about
-    shown = report_values(about) if isinstance(about, Contents) else _sweep_values(about, suite)
-    data = "show" if isinstance(about, Contents) else "sweep"
+    blocks, end, kicker, data = (
+        (_sweep_blocks(about, suite), FOOTER, "Assay sweep", "sweep")
+        if isinstance(about, SweepReport)
+        else (report_blocks(with_run_links(about)), footer(about), "Session", "show")
+    )
     is_open = Session(site.runs / name).header.finished_at is None
-    return page(
-        report_page.TEMPLATE if isinstance(about, Contents) else "sweep_session.html",
-        **shown
-        | {
-            "title": name,
-            "kicker": shown["kicker"].replace("Assay report", "Session"),
-            "command": command_line("report", name, **options),
-            "actions": [
-                ("Compare with another", with_query("/compare", a=name)),
-                ("Its runs", with_query("/runs", suite=suite, q=session, trials="true")),
-                ("As JSON", with_query(f"/api/v1/{data}", run=name)),
-            ],
-        }
-        | (followed(site, name) | {"as_of": time.time()} if is_open else {}),
+    return blocks_page(
+        blocks,
+        title=name,
+        kicker=kicker,
+        footer=end,
+        command=command_line("report", name, **options),
+        actions=[
+            ("Compare with another", with_query("/compare", a=name)),
+            ("Its runs", with_query("/runs", suite=suite, q=session, trials="true")),
+            ("As JSON", with_query(f"/api/v1/{data}", run=name)),
+        ],
+        **(followed(site, name) | {"as_of": time.time()} if is_open else {}),
     )
 
 
@@ -75,36 +76,29 @@ def suite(site: Site, suite: str) -> Redirect:
     return Redirect(with_query("/runs", suite=suite))
 
 
-def report_values(contents: Contents) -> dict[str, Any]:
-    """What the report's template shows, with links to runs' pages in place of copied logs."""
+def with_run_links(contents: Contents) -> Contents:
+    """The same with links to runs' pages in place of copied logs."""
     results = [result for side in contents.sides.values() for result in side]
     linked = sorted(results, key=lambda result: result.counts)[:MOST_LINKED]
     links = {result.run.id: {"page and logs": session_url(result.run.id)} for result in linked}
-    return report_page.values(replace(contents, logs=links))
+    return replace(contents, logs=links)
 
 
-def _sweep_values(swept: SweepReport, suite: str) -> dict[str, Any]:
-    """What a sweep's template shows, with an address for the history of each node, the slowest first."""
-    hosts = swept.verdicts.hosts
-    histories = [
-        (
-            f"{measurement.point.benchmark} {figures.metric(measurement.point.metric)}",
-            [
-                (
-                    hosts[node.node][0],
-                    with_query(
-                        "/history", metric=measurement.point.metric, suite=suite,
-                        benchmark=measurement.point.benchmark, system=node.node,
-                    ),
-                )
+def _sweep_blocks(swept: SweepReport, suite: str) -> Iterator[Block]:
+    """A sweep's report, with an address for the history of each node, the slowest first."""
+    yield from swept.blocks()
+    if swept.verdicts.nodes:
+        yield Heading("Each node over sweeps", "histories")
+    for measurement in swept.verdicts.nodes:
+        point = measurement.point
+        yield Heading(f"{point.benchmark} {figures.metric(point.metric)}")
+        about = {"metric": point.metric, "suite": suite, "benchmark": point.benchmark}
+        yield Bullets(
+            tuple(
+                Link(swept.verdicts.hosts[node.node][0], with_query("/history", **about, system=node.node))
                 for node in measurement.crowd.standings[:MOST_NODES]
-            ],
+            )
         )
-        for measurement in swept.verdicts.nodes
-    ]  # fmt: skip
-    shown = sweep_page.values(swept)
-    sections = [*shown["sections"], *[("histories", "Each node over sweeps")] * bool(histories)]
-    return shown | {"histories": histories, "sections": sections}
 
 
 def command_line(*arguments: str, **options: str | None) -> str:

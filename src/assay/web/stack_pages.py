@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from litestar import Response, get
 from litestar.exceptions import NotFoundException
@@ -14,10 +13,21 @@ from assay.rundir.session import Session, sessions_of
 from assay.stacks.known import KnownLevel, KnownStack, list_stacks, show_stack
 from assay.units import counted
 from assay.view import figures
-from assay.view.blocks import Table, TableBody, TableRow
+from assay.view.blocks import (
+    Block,
+    Bullets,
+    Heading,
+    Lead,
+    Link,
+    Paragraph,
+    Table,
+    TableBody,
+    TableRow,
+    facts_of,
+)
 from assay.view.sentences.history import when
 from assay.web.queries import FormField, Name, QuestionForm, some
-from assay.web.rendering import page, session_url, with_query
+from assay.web.rendering import blocks_page, session_url, with_query
 from assay.web.session_pages import command_line
 from assay.web.site import Site
 
@@ -40,19 +50,19 @@ def stacks(site: Site, package: Name = None, workload: Name = None) -> Response[
         ],
     )
 
-    def answer() -> Mapping[str, Any]:
+    def answer() -> Iterator[Block]:
         listing = list_stacks(package=only["package"], workload=only["workload"], runs=site.runs)
-        rows = [
-            (f"{known.stack.digest[:SHORT]}, {when(known.newest)}, {counted(known.sessions, 'session')}"
+        rows = tuple(
+            Link(f"{known.stack.digest[:SHORT]}, {when(known.newest)}, {counted(known.sessions, 'session')}"
              f": {known.title or 'unknown packages'}", f"/stacks/{known.stack.digest}")
             for known in listing.stacks
-        ]  # fmt: skip
-        return {
-            "lead": "" if rows else "No run has observed such a stack.",
-            "links": rows,
-            "links_title": counted(len(rows), "stack"),
-            "notes": [f"{counted(n, 'run')} left out: {why}." for why, n in sorted(listing.left_out.items())],
-        }
+        )  # fmt: skip
+        if rows:
+            yield from (Heading(counted(len(rows), "stack"), "stacks"), Bullets(rows))
+        else:
+            yield Lead("No run has observed such a stack.")
+        for why, count in sorted(listing.left_out.items()):
+            yield Paragraph(f"{counted(count, 'run')} left out: {why}.", "dim")
 
     return form.answer(
         answer,
@@ -68,15 +78,19 @@ def stack(site: Site, digest: str) -> Response[str]:
         known_stack = show_stack(digest, runs=site.runs)
     except InputError as error:
         raise NotFoundException(str(error)) from error
-    return page(
-        "question.html",
+    links = tuple(Link(*named) for named in sessions_observed(site.runs, known_stack))
+    observed: list[Block] = [Heading("Where it was observed", "observed"), Bullets(links)] if links else []
+    return blocks_page(
+        [
+            facts_of([("Digest", known_stack.stack.digest), ("Sessions", str(known_stack.sessions))]),
+            Heading("Numbers", "numbers"),
+            *_tables(known_stack),
+            *observed,
+        ],
         here="/stacks",
         kicker="Software stack",
         title=known_stack.title or known_stack.stack.digest[:SHORT],
-        about=[("Digest", known_stack.stack.digest), ("Sessions", str(known_stack.sessions))],
-        tables=_tables(known_stack),
-        links=sessions_observed(site.runs, known_stack),
-        links_title="Where it was observed",
+        sections=(),
         command=command_line("stack", "show", known_stack.stack.digest[:SHORT]),
         actions=[
             ("All stacks", "/stacks"),

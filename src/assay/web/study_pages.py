@@ -5,7 +5,7 @@ A page's address is the question, so the same address gives the same verdict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from litestar import Response, get
@@ -17,17 +17,15 @@ from assay.questions.history import History
 from assay.questions.report import report
 from assay.questions.scale import Scale
 from assay.store import Filter
-from assay.view import document as report_document
-from assay.view import page as report_page
+from assay.view.blocks import Block, Heading, Paragraph
 from assay.view.charts.exchange import exchanges
 from assay.view.contents import Contents, failures
-from assay.view.page import doubt_values
+from assay.view.report import doubts_section, footer, report_blocks
 from assay.view.sentences import exchange as exchange_words
 from assay.view.sentences import sentences
-from assay.view.sentences.exchange import transport_tables
 from assay.web.queries import FormField, Group, Name, QuestionForm, References, listed, some
-from assay.web.rendering import page, with_query
-from assay.web.session_pages import command_line, report_values
+from assay.web.rendering import blocks_page, page, with_query
+from assay.web.session_pages import command_line, with_run_links
 from assay.web.site import Site
 
 MOST_OFFERED = 200  # references that a form offers, the newest
@@ -69,22 +67,22 @@ def fabric_curves(site: Site, run: References = None) -> Response[str]:
         _newest(site, "/fabric", Filter(words="reduce")),
     )
 
-    def answer() -> Mapping[str, Any]:
+    def answer() -> Iterator[Block]:
         about = report(list(runs), with_identity=True, runs=site.runs).about
         if not isinstance(about, Contents) or not about.exchanges:
             raise InputError(
                 f"{' '.join(runs)}: no exchange was measured at several message sizes; `assay init` writes a "
                 "suite with one, and `allreduce` measures it"
             )
-        return {
-            **doubt_values(about.doubts),
-            "sentences": [
-                f"{exchange_words.heading(curve)}: {exchange_words.describe_curve(curve)}"
-                for curve in about.exchanges
-            ],
-            "charts": report_document.numbered(exchanges(about.exchanges)),
-            "tables": [*exchange_words.tables(about.exchanges), *transport_tables(about.sides)],
-        }
+        yield Heading("Answer", "answer")
+        for curve in about.exchanges:
+            yield Paragraph(f"{exchange_words.heading(curve)}: {exchange_words.describe_curve(curve)}")
+        yield from doubts_section(about.doubts)
+        yield Heading("Charts", "charts")
+        yield from exchanges(about.exchanges)
+        yield Heading("Numbers", "numbers")
+        yield from exchange_words.tables(about.exchanges)
+        yield from exchange_words.transport_tables(about.sides)
 
     return form.answer(answer if runs else None, command=command_line("report", *runs))
 
@@ -177,17 +175,14 @@ def comparison(
         return page("compare.html", status=422, **frame, problems=str(error).splitlines())
     second = [criteria["b"]] if criteria["b"] else []
     options = {f"--{name}": criteria[name] for name in ("margin", "metric", "baseline")}
-    values = report_values(contents)
-    return page(
-        report_page.TEMPLATE,
-        **values
-        | frame
+    return blocks_page(
+        report_blocks(with_run_links(contents)),
+        **frame
         | {
-            "kicker": "",
             "title": " and ".join([first, *second]),
-            "tables": [table for table in values["tables"] if table.bodies],
             "command": command_line("compare", first, *second, *["--layouts"] * layouts, **options),
             "actions": [("As JSON", with_query("/api/v1/compare", **criteria))],
+            "footer": footer(contents),
         },
     )
 

@@ -13,9 +13,9 @@ from assay.analyse.comparison.families import corrected
 from assay.analyse.comparison.verdict import decide, gate_verdict
 from assay.analyse.statistics.intervals import LogInterval, paired
 from assay.records import Comparison, Estimate, Family, Point
-from assay.view import figures, tables
+from assay.view import figures
 from assay.view.terminal import plain, shown
-from assay.view.verdicts import verdicts
+from assay.view.verdicts import verdict_table, verdicts
 from conftest import long_but, tries
 
 MARGIN = 0.02
@@ -226,8 +226,9 @@ def test_an_interval_that_ends_at_1_has_the_one_taken_alone_beside_it() -> None:
     text = " ".join(plain(shown(verdicts([slower, control]))).split())
     assert figures.interval(slower.ratio, "–") in text
     assert "A bound of <1 or >1 gives the direction but not the size" in text
-    row = tables.comparison([slower, control]).bodies[0].rows[0]
-    assert any(cell.endswith(f"to <1.000; alone {alone}") for cell in row.cells)
+    first, beside, *_ = verdict_table([slower, control], on_page=True).bodies[0].rows
+    assert any(cell.endswith("–<1.000") for cell in first.cells)
+    assert (beside.cells[0], beside.cells[4]) == ("  alone", figures.interval(slower.ratio, "–"))
 
 
 def test_no_footnote_is_said_of_ends_that_no_interval_has() -> None:

@@ -18,7 +18,7 @@ from assay.cli import assay as command_line
 from assay.errors import InputError
 from assay.records import Measurement, Metric, Result, RunState
 from assay.run.interim_looks import undecided
-from assay.view import markdown, page
+from assay.view import report
 from assay.view.contents import gather
 from assay.view.sentences.recommendation import recommendation
 
@@ -100,7 +100,7 @@ def test_where_one_side_lacks_the_primary_metric_compare_gate_report_and_until_a
     assert contents.questions == ()
     advice = recommendation(contents)
     assert (advice.action, REASON in advice.sentence) == ("Measure on both sides", True)
-    for text in (page.html(contents), markdown.text(contents)):
+    for text in (report.html_page(contents), report.markdown_text(contents)):
         assert REASON in text
         assert "undecided" in text
 

@@ -13,8 +13,9 @@ from rich.console import Console
 from assay.analyse.comparison.why import Reasons, why
 from assay.analyse.times import Times, mean_times, times
 from assay.records import Measurement, Metric, NodeCounts, Point, Provenance, Result, Scalar
-from assay.view import markdown, page, terminal, verdicts
+from assay.view import terminal, verdicts
 from assay.view.contents import gather
+from assay.view.report import html_page, markdown_text
 from assay.view.sentences import why as why_words
 from stated_runs import result
 
@@ -126,9 +127,9 @@ def report(pods_value: float) -> str:
         "pods": [pods("node1", "node2", block=b, value=pods_value + b / 10) for b in blocks],
     }
     contents = gather(sides, table)
-    assert "Where the time of a trial went" in page.html(contents)
-    assert ("Why slower:" in page.html(contents)) is (pods_value < 100)
-    return markdown.text(contents)
+    assert "Where the time of a trial went" in html_page(contents)
+    assert ("Why slower:" in html_page(contents)) is (pods_value < 100)
+    return markdown_text(contents)
 
 
 @pytest.mark.long

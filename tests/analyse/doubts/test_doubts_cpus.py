@@ -12,7 +12,7 @@ from rich.console import Console
 from assay.analyse.judgement import scaling_with_doubts
 from assay.analyse.scaling.curve import curves
 from assay.records import Doubt, NodeCounts, Provenance, Result, Scalar
-from assay.view import markdown, terminal, verdicts
+from assay.view import report, terminal, verdicts
 from assay.view.contents import gather
 from stated_runs import metrics, result
 
@@ -45,7 +45,7 @@ UNEQUAL = [*size("1x1", 19.0, {**CPU, "threads": 2}), *size("2x1", 19.2, {**CPU,
 
 def test_a_report_and_the_tables_of_run_and_scale_carry_the_doubt() -> None:
     contents = gather({"here": UNEQUAL}, metrics())
-    assert "unequal-cpus" in markdown.text(contents)
+    assert "unequal-cpus" in report.markdown_text(contents)
     raised = [doubt for curve in contents.curves for point in curve.points for doubt in point.doubts]
     for blocks in (verdicts.scaling(contents.curves), [verdicts.doubts_in_short(raised)]):
         console = Console(width=160, file=io.StringIO(), record=True)

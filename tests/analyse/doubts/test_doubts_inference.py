@@ -9,7 +9,7 @@ import pytest
 from assay.analyse.judgement import compare_with_doubts
 from assay.formats.mlperf_inference import INFERRED, THROUGHPUT, TOKENS
 from assay.records import Doubt, Measurement, Metric, Result, Scalar
-from assay.view import markdown
+from assay.view import report
 from assay.view.contents import gather
 from stated_runs import metrics, side
 
@@ -56,7 +56,7 @@ def test_a_report_on_one_system_says_that_a_valid_short_run_is_no_result_of_mlpe
         found = gather({"a": runs}, metrics()).doubts
         [places] = [places for doubt, places in found if doubt.code == "short-settings"] or [()]
         assert bool(places) == told
-    assert "before calling them MLPerf results" in markdown.text(gather({"a": short}, metrics()))
+    assert "before calling them MLPerf results" in report.markdown_text(gather({"a": short}, metrics()))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from assay.analyse.exchange.communication import Communication, exchange_s
 from assay.analyse.scaling.curve import curves
 from assay.analyse.scaling.study import study
 from assay.records import Measurement, Metric, Result, Run, Scalar, to_plain
-from assay.view import markdown, page
+from assay.view import report
 from assay.view.contents import gather
 from assay.view.sentences import scaling as scaling_words
 from stated_runs import result
@@ -224,9 +224,9 @@ def test_nothing_is_said_of_a_program_that_does_not_state_its_gradients() -> Non
 def test_the_page_markdown_and_json_say_it() -> None:
     results = trained() + allreduce("2x1", LATENCY)
     contents = gather({"a": results}, metrics)
-    for text in (page.html(contents), markdown.text(contents)):
+    for text in (report.html_page(contents), report.markdown_text(contents)):
         assert "one exchange of 67.11 MB takes 40 ms on its own" in text
     [plain] = to_plain(contents.studies)
     assert plain["communication"][0]["explained"] == pytest.approx(0.5)
     without = gather({"a": trained()}, metrics)
-    assert "exchange" not in markdown.text(without)
+    assert "exchange" not in report.markdown_text(without)

@@ -22,7 +22,7 @@ from assay.cli import assay as command_line
 from assay.errors import InputError
 from assay.questions.scale import ScalingCurves
 from assay.records import Doubt, Metric, Reading, Result
-from assay.view import markdown, page
+from assay.view import report
 from assay.view.contents import gather
 from assay.view.sentences import scaling as scaling_words
 from assay.view.sentences import sentences
@@ -453,11 +453,11 @@ def test_the_report_says_what_follows_from_the_scaling() -> None:
     runs = with_batches(sweep(SHAPES, 0.05), 0, 256)
     contents = gather({"a": runs}, metrics())
     assert [s.limit for s in contents.studies] == ["serial-share"]
-    words = markdown.text(contents)
+    words = report.markdown_text(contents)
     assert "What follows from the scaling" in words
     assert "strong scaling: global batch 256, 256, 256, 256 on 1, 2, 4, 8 ranks" in words
     assert "accelerator-hours per million images" in words
-    assert "limited by" in page.html(contents)
+    assert "limited by" in report.html_page(contents)
     doubted = gather({"a": side([100.0, 101.0]) + side([230.0, 231.0], shape="2x1")}, metrics())
     assert "superlinear" in [doubt.code for doubt, _ in doubted.doubts]
 
@@ -476,7 +476,7 @@ def test_a_report_on_sizes_of_one_machine_shows_their_curve() -> None:
         ("XE8545", ["1x4", "2x4", "4x4"])
     ]
     assert (contents.comparisons, contents.uncompared, contents.splits) == ((), (), ())
-    words = markdown.text(contents)
+    words = report.markdown_text(contents)
     assert "train: 4x4 is 3.7" in words
     assert "measured alone" not in words
     assert "no run of" not in words

@@ -13,7 +13,8 @@ from assay.errors import PluginError
 from assay.inputs import from_home
 from assay.records import Comparison
 from assay.registry import EntryPoint, NamedEntries, registry, report
-from assay.view.charts.chart import Chart, ChartKind
+from assay.view.blocks import Chart
+from assay.view.charts.chart import ChartKind
 from assay.view.charts.classes import confusion
 from assay.view.charts.comparison import forest, waterfall
 from assay.view.charts.exchange import exchanges, ratios
@@ -22,11 +23,8 @@ from assay.view.charts.run_time import run_panels
 from assay.view.charts.runs import curve, over_time, runs, split
 from assay.view.charts.scaling import scaling
 from assay.view.charts.timeline import timelines
-from assay.view.contents import Contents
-from assay.view.summaries import Summary
-from assay.view.tables import gathered
-
-__all__ = ["CHARTS", "Chart", "ChartKind", "charts"]
+from assay.view.contents import Contents, Summary
+from assay.view.figures import gathered
 
 if from_home("~") == Path("~"):  # altair's import fails for a user ID that has no home directory
     os.environ["HOME"] = os.sep  # as container engines set it then

@@ -1,4 +1,4 @@
-"""The common parts of charts: their record, their look, and the colors and marks of systems.
+"""The common parts of charts: their kinds, their look, and the colors and marks of systems.
 
 Colors are the page's CSS variables, so that a chart follows the theme and the printer without being redrawn.
 Color is never the only distinction: systems also differ in mark or dash, and so do verdicts.
@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from assay.view import figures
+from assay.view.blocks import Chart
 
 if TYPE_CHECKING:
     from assay.view.contents import Contents
@@ -28,8 +25,6 @@ _MOST_TICKS = 9
 _NAME_LINE = 18  # characters of a side's name on one line
 CUT = " (interval cut)"  # in a caption, if an interval extends beyond the axis
 INK, _FAINT = "var(--ink)", "var(--rule)"
-_VARIABLE = re.compile(r"var\((--[a-z0-9-]+)\)")
-NOTEBOOK_WIDTH = 640  # pixels; a notebook is no page that a chart could fill
 _FONT = "system-ui, sans-serif"
 _CONFIG: dict[str, Any] = {
     "background": "transparent",
@@ -48,41 +43,8 @@ _CONFIG: dict[str, Any] = {
         "labelSeparation": 6,
         "labelFlush": False,
     },
-    "legend": {
-        "labelColor": INK,
-        "titleColor": INK,
-        "labelFontSize": 12,
-        "orient": "top",
-        "title": None,
-    },
+    "legend": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12, "orient": "top", "title": None},
 }
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One chart of the page.
-
-    spec   Vega-Lite as plain data, with its rows inside
-    words  what the chart shows, with its values, for people who can't see it
-    wide   it takes the full width of the page
-    """
-
-    kind: str
-    caption: str
-    words: str
-    spec: Mapping[str, Any]
-    wide: bool = False
-
-    def _repr_mimebundle_(self, **_wanted: Any) -> dict[str, Any]:
-        """What a notebook shows: the chart where it draws Vega-Lite, else its caption and words."""
-        colors = _light_colors()
-        spec = json.loads(_VARIABLE.sub(lambda variable: colors[variable[1]], json.dumps(self.spec)))
-        spec["width"] = NOTEBOOK_WIDTH
-        spec["config"] = {**spec.get("config", {}), "background": "white"}
-        version = re.search(r"/v(\d+)", str(spec.get("$schema", "")))
-        kind = f"application/vnd.vegalite.v{version[1] if version else 6}+json"
-        html = f"<figure><figcaption>{escape(self.caption)}</figcaption><p>{escape(self.words)}</p></figure>"
-        return {kind: spec, "text/html": html, "text/plain": f"{self.caption}: {self.words}"}
 
 
 @dataclass(frozen=True)
@@ -95,13 +57,6 @@ class ChartKind:
 
     title: str
     draw: Callable[[Contents], Iterable[Chart]]
-
-
-@cache
-def _light_colors() -> dict[str, str]:
-    """The page's CSS variables in its light theme."""
-    css = (files("assay.view") / "templates" / "page.css").read_text(encoding="utf-8")
-    return dict(re.findall(r"(--[a-z0-9-]+):\s*([^;]+);", css.partition("}")[0]))
 
 
 def plain(chart: Any, *, height: Any = None, **rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

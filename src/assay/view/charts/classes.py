@@ -10,7 +10,8 @@ from assay.analyse.confusion import Misclassification, PointConfusion, cells, ev
 from assay.records import ConfusionMatrix, Result
 from assay.units import counted
 from assay.view import figures
-from assay.view.charts.chart import INK, Chart, heat_map, listed, plain, tooltip
+from assay.view.blocks import Chart
+from assay.view.charts.chart import INK, heat_map, listed, plain, tooltip
 from assay.view.sentences.run_details import most_confused
 
 _NARROW = 6  # classes that fit in half the page's width

@@ -10,7 +10,8 @@ from typing import Any
 from assay.analyse.mlperf.decompose import Decomposition
 from assay.records import Comparison
 from assay.view import figures
-from assay.view.charts.chart import INK, Chart, listed, plain, ratio_ticks, tooltip
+from assay.view.blocks import Chart
+from assay.view.charts.chart import INK, listed, plain, ratio_ticks, tooltip
 from assay.view.sentences import split
 from assay.view.sentences.sentences import SYMBOLS
 
@@ -143,9 +144,7 @@ def waterfall(d: Decomposition) -> Chart:
     base = alt.Chart(alt.NamedData("rows")).encode(
         y=alt.Y("row:N", sort=[row["row"] for row in rows], title=None, axis=lines),
         color=alt.Color(
-            "belongs:N",
-            legend=None,
-            scale=alt.Scale(domain=list(_COLORS), range=list(_COLORS.values())),
+            "belongs:N", legend=None, scale=alt.Scale(domain=list(_COLORS), range=list(_COLORS.values()))
         ),
         tooltip=tooltip("name", "belongs", "text"),
     )

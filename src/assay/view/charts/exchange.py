@@ -9,9 +9,9 @@ from assay.analyse.comparison.families import CurveVerdict, band, size_of
 from assay.analyse.exchange.curves import ExchangeCurve, ExchangePoint
 from assay.records import Estimate
 from assay.view import figures
+from assay.view.blocks import Chart
 from assay.view.charts.chart import (
     INK,
-    Chart,
     axis_title,
     listed,
     plain,
@@ -23,8 +23,8 @@ from assay.view.charts.chart import (
 )
 from assay.view.charts.comparison import verdict_look
 from assay.view.charts.runs import BINARY_LABELS
+from assay.view.figures import gathered
 from assay.view.sentences import exchange as exchange_words
-from assay.view.tables import gathered
 
 Metric = Literal["busbw", "latency"]
 _UNITS: dict[Metric, str] = {"busbw": "B/s", "latency": "s"}
@@ -92,10 +92,7 @@ def _layers(names: Sequence[str], title: str, tables: Mapping[str, Sequence[obje
             ),
         ),
         ("rates", rates.mark_rule(color=INK, strokeDash=[3, 3], strokeWidth=1).encode(y=y)),
-        (
-            "rates",
-            right.mark_text(color=INK, align="right", baseline="bottom", dy=-3).encode(text="words:N"),
-        ),
+        ("rates", right.mark_text(color=INK, align="right", baseline="bottom", dy=-3).encode(text="words:N")),
     ]
     return alt.layer(*(layer for name, layer in layers if tables[name]))
 

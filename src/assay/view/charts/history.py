@@ -9,7 +9,8 @@ from typing import Any
 
 from assay.analyse.history import MetricHistory, SessionValue
 from assay.view import figures
-from assay.view.charts.chart import INK, Chart, axis_title, listed, plain, tooltip
+from assay.view.blocks import Chart
+from assay.view.charts.chart import INK, axis_title, listed, plain, tooltip
 from assay.view.sentences import history as words
 
 _MOST_TICKS = 9

@@ -14,10 +14,10 @@ from typing import Any
 from assay.records import Result
 from assay.units import human, significant
 from assay.view import figures
+from assay.view.blocks import Chart
 from assay.view.charts.chart import (
     CUT,
     INK,
-    Chart,
     axis_title,
     legible,
     listed,
@@ -27,8 +27,8 @@ from assay.view.charts.chart import (
     side_shape,
     tooltip,
 )
-from assay.view.summaries import Summary
-from assay.view.tables import gathered
+from assay.view.contents import Summary
+from assay.view.figures import gathered
 
 MOST_CURVES = 12
 PERCENTILE = "percentile"

@@ -1,20 +1,74 @@
-"""One run on one time axis: its phases, its figures, and what its nodes and GPUs did; stalls are shaded."""
+"""Single runs over their time: phases, figures, what nodes and GPUs did, and stalls, as panels and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from assay.errors import InputError
+from assay.formats.run_timeline import RunTimeline, run_timeline
+from assay.records import Result
+from assay.telemetry.profile import profile
+from assay.telemetry.stalls import explained, slow_windows
 from assay.units import counted, human_seconds, significant
 from assay.view import figures
-from assay.view.charts.chart import INK, Chart, axis_title, listed, plain, tooltip
-from assay.view.summaries import RunTime
+from assay.view.blocks import Chart, Table, TableBody, TableRow
+from assay.view.charts.chart import INK, axis_title, listed, plain, tooltip
+from assay.view.contents import RunTime
 
 MOST_LINES = 16  # in one panel: GPUs of a large job
 _FIGURES = ("throughput", "loss", "step_time", "accuracy", "eval_accuracy")
 _PHASES = ("start", "run", "training", "epoch", "evaluation", "checkpoint")
 _LEFT = 86  # pixels for an axis, so that all panels begin at the same place
 _HEIGHT = 84
+MOST_SIDES = 4  # of which a run is drawn
+_LOG = "rank-0.log"
+
+
+def run_times(
+    sides: Mapping[str, Sequence[Result]], shown: Collection[str], directory_of: Callable[[Result], Path]
+) -> tuple[RunTime, ...]:
+    """For each side its median run, and the other runs that had a stall.
+
+    shown         the runs that are drawn
+    directory_of  the directory of a run's last attempt
+    """
+    times = []
+    for side, results in list(sides.items())[:MOST_SIDES]:
+        for result in results:
+            if not result.counts or result.run.started_at is None or result.run.ended_at is None:
+                continue
+            time = _run_time(side, result, directory_of(result), drawn=result.run.id in shown)
+            if time.stalls or time.problem or (time.drawn and (time.telemetry or time.timeline.phases)):
+                times.append(time)
+    return tuple(times)
+
+
+def _run_time(side: str, result: Result, directory: Path, *, drawn: bool) -> RunTime:
+    run = result.run
+    timeline, telemetry, stalls = RunTimeline((), {}), None, []
+    problem = ""
+    try:
+        log = directory / "logs" / _LOG
+        timeline = run_timeline(log) if log.is_file() else timeline
+        stalls = slow_windows(timeline.curves.get("throughput", ()))
+        telemetry = profile(directory, run.ended_at) if drawn else None
+        stalls = explained(stalls, directory)
+    except InputError as error:
+        problem = str(error)
+    return RunTime(
+        side,
+        run.id,
+        run.trial.id,
+        run.started_at or 0.0,
+        run.ended_at or 0.0,
+        timeline,
+        telemetry,
+        tuple(stalls),
+        drawn,
+        problem,
+    )
 
 
 def run_panels(time: RunTime) -> list[Chart]:
@@ -168,3 +222,62 @@ def _describe_lines(
         if values:
             ends = f"{significant(min(values), 3)} to {significant(max(values), 3)} {unit}".rstrip()
             yield f"{line}: {ends}" if line else ends
+
+
+MOST_ROWS = 40  # of one table
+UNEXPLAINED = "unknown"
+
+
+def run_time_tables(times: Sequence[RunTime]) -> tuple[Table, ...]:
+    """The stalls with their likely causes, and what is missing or happened in the telemetry."""
+    sections = (
+        ("Stalls", ("system", "run", "at", "lost", "likely cause", "evidence"), [*_rows_of_stalls(times)]),
+        ("Events and gaps in the telemetry", ("system", "run", "at", "what"), [*_rows_of_events(times)]),
+    )
+    return tuple(
+        Table(
+            _title(title, rows),
+            columns,
+            (TableBody("", tuple(rows[:MOST_ROWS])),),
+            frozenset(range(len(columns))),
+        )
+        for title, columns, rows in sections
+        if rows
+    )
+
+
+def _title(title: str, rows: Sequence[TableRow]) -> str:
+    return title if len(rows) <= MOST_ROWS else f"{title}, the first {MOST_ROWS} of {len(rows)}"
+
+
+def _rows_of_stalls(times: Sequence[RunTime]) -> Iterator[TableRow]:
+    for time in times:
+        for stall in time.stalls:
+            yield TableRow(
+                (
+                    time.side,
+                    time.trial,
+                    human_seconds(stall.begin_at - time.begin_at),
+                    human_seconds(stall.lost_s),
+                    stall.cause or UNEXPLAINED,
+                    stall.evidence or "nothing in the telemetry shows a cause",
+                )
+            )
+
+
+def _rows_of_events(times: Sequence[RunTime]) -> Iterator[TableRow]:
+    for time in times:
+        if time.problem:
+            yield TableRow((time.side, time.trial, "", time.problem))
+        if time.telemetry is None:
+            continue
+        for moment, node, event in time.telemetry.events:
+            place = f"node {node}" if event.gpu is None else f"node {node}, GPU {event.gpu}"
+            yield TableRow(
+                (time.side, time.trial, human_seconds(moment - time.begin_at), f"{place}: {event.words}")
+            )
+        for gap in time.telemetry.gaps:
+            place = f"node {gap.node}" if gap.gpu is None else f"node {gap.node}, GPU {gap.gpu}"
+            missing = human_seconds(gap.end_at - gap.begin_at)
+            begin = human_seconds(gap.begin_at - time.begin_at)
+            yield TableRow((time.side, time.trial, begin, f"{place}: no sample for {missing}"))

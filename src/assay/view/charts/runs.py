@@ -11,10 +11,10 @@ from typing import Any
 from assay.records import Result, Series
 from assay.units import counted, significant
 from assay.view import figures
+from assay.view.blocks import Chart
 from assay.view.charts.chart import (
     CUT,
     INK,
-    Chart,
     axis_title,
     legible,
     listed,
@@ -25,8 +25,8 @@ from assay.view.charts.chart import (
     side_shape,
     tooltip,
 )
-from assay.view.summaries import Summary
-from assay.view.tables import gathered
+from assay.view.contents import Summary
+from assay.view.figures import gathered
 
 CURVE_FROM = 4  # values of a label from which on it is a curve, not panels
 
@@ -60,12 +60,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
     across = alt.Scale(domain=domain, zero=False, nice=not cut)
     present = [side for side in sides if any(s.side == side for s in group)]
     y = alt.Y("side:N", sort=present, title=None, axis=side_axis(present))
-    x = alt.X(
-        "value:Q",
-        scale=across,
-        title=axis_title(point.metric, unit),
-        axis=alt.Axis(tickCount=4),
-    )
+    x = alt.X("value:Q", scale=across, title=axis_title(point.metric, unit), axis=alt.Axis(tickCount=4))
     mean = alt.Chart(alt.NamedData("means")).encode(y=y)
     spec = plain(
         mean.mark_rule(strokeWidth=9, opacity=0.28, clip=True).encode(
@@ -74,13 +69,7 @@ def runs(group: Sequence[Summary], sides: Sequence[str]) -> Chart:
         + mean.mark_tick(thickness=2, size=24, color=INK, opacity=1).encode(x=x)
         + alt.Chart(alt.NamedData("dots"))
         .mark_point(filled=True, size=52, opacity=0.85)
-        .encode(
-            y=y,
-            x=x,
-            color=side_color(sides),
-            shape=side_shape(sides),
-            tooltip=tooltip("run", "value"),
-        ),
+        .encode(y=y, x=x, color=side_color(sides), shape=side_shape(sides), tooltip=tooltip("run", "value")),
         height=34 * len(present),
         dots=dots,
         means=means,
@@ -208,12 +197,7 @@ def _line_chart(group: Sequence[tuple[str, Result, Series]], sides: Sequence[str
     sessions = {(result.run.suite, result.run.session) for _, result, _ in drawn}  # each has a trial `…-r01`
     thinned = [(side, _series_name(result, len(sessions)), _thinned(s)) for side, result, s in drawn]
     rows = [  # a row per line: repeated in each point's row, names are most of a page
-        {
-            "side": side,
-            "run": run,
-            "x": [x for x, _ in points],
-            "value": [y * per_unit for _, y in points],
-        }
+        {"side": side, "run": run, "x": [x for x, _ in points], "value": [y * per_unit for _, y in points]}
         for side, run, points in thinned
     ]
     places = {x for _, _, points in thinned for x, _ in points}

@@ -6,17 +6,8 @@ from collections.abc import Sequence
 
 from assay.records import Scaling
 from assay.view import figures
-from assay.view.charts.chart import (
-    CUT,
-    INK,
-    Chart,
-    legible,
-    listed,
-    plain,
-    side_color,
-    side_shape,
-    tooltip,
-)
+from assay.view.blocks import Chart
+from assay.view.charts.chart import CUT, INK, legible, listed, plain, side_color, side_shape, tooltip
 
 _ASIDE = 0.02  # of the axis, between the points of one system and the next
 

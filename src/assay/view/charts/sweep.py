@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.analyse.sweeps.slow_parts import Blame, Pair, called
-from assay.view.charts.chart import Chart, heat_map, listed
+from assay.view.blocks import Chart
+from assay.view.charts.chart import heat_map, listed
 from assay.view.sentences.sweep import in_order
 
 MOST_NODES = 32  # rows of a matrix; more nodes are binned

@@ -10,9 +10,9 @@ from typing import Any
 from assay.records import Result
 from assay.units import counted
 from assay.view import figures
+from assay.view.blocks import Chart
 from assay.view.charts.chart import (
     INK,
-    Chart,
     listed,
     plain,
     ratio_ticks,
@@ -21,8 +21,8 @@ from assay.view.charts.chart import (
     side_shape,
     tooltip,
 )
-from assay.view.summaries import Summary
-from assay.view.tables import gathered
+from assay.view.contents import Summary
+from assay.view.figures import gathered
 
 MOST_SESSIONS = 4  # drawn, the newest; each takes two charts
 _MARKED = {"failed": "a cross is a failed run", "done again": "a triangle is a repeated run"}

@@ -13,8 +13,8 @@ from assay.records import Comparison, Estimate, Links, Result, Verdict
 from assay.units import all_of, counted, human
 from assay.view import figures
 from assay.view.blocks import Table, TableBody, TableRow
+from assay.view.figures import gathered
 from assay.view.sentences.sentences import SYMBOLS
-from assay.view.tables import gathered
 
 if TYPE_CHECKING:
     from assay.analyse.exchange.curves import ExchangeCurve

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from assay.analyse.history import MetricHistory, SessionValue
-from assay.analyse.statistics.level_shifts import BETWEEN_FALSE_CHANGES, LevelShift, false_change_rate
+from assay.analyse.statistics.level_shifts import BETWEEN_FALSE_CHANGES, FEWEST, LevelShift, false_change_rate
 from assay.errors import InputError
 from assay.units import significant
 from assay.view import figures
@@ -81,12 +81,21 @@ def place(history: MetricHistory) -> str:
 
 
 def describe_sessions(history: MetricHistory) -> str:
-    """`8 sessions, 1 step`, `1 step and 1 drift`; if the level never changed, the reason."""
+    """`8 sessions, 1 step`, `1 step and 1 drift`; if the level never changed, the reason.
+
+    Of too few sessions, only their number: `too_few` says once what that means.
+    """
     kinds = Counter(map(kind, history.steps))
     steps = " and ".join(_counted(count, name) for name, count in kinds.items()) or history.reason
     sessions = _counted(len(history.entries), "session")
-    summary = steps if steps.startswith(sessions) else f"{sessions}, {steps}"
+    summary = sessions if steps.startswith(sessions) else f"{sessions}, {steps}"
     return f"{summary}, in an unknown order" if history.undated else summary
+
+
+def too_few(histories: Sequence[AnnotatedHistory]) -> str:
+    """From how many sessions on steps are found, if some histories have fewer and `lead` doesn't say it."""
+    some_short = any(len(annotated.history.entries) < FEWEST for annotated in histories)
+    return f"Steps can be detected from {FEWEST} sessions on." if some_short and _looked(histories) else ""
 
 
 def order_unknown(history: MetricHistory) -> str:
@@ -200,7 +209,7 @@ def _sweeps_lead(histories: Sequence[AnnotatedHistory]) -> list[str]:
 def _steps_lead(histories: Sequence[AnnotatedHistory]) -> str:
     steps = [(t.history, step) for t in histories for step in t.history.steps]
     if not steps:
-        looked = sum(map(_looked_at, histories))
+        looked = _looked(histories)
         name = figures.metric(histories[0].history.point.metric)
         if not looked:
             return f"Steps of {name} can't be detected: {histories[0].history.reason}."
@@ -229,6 +238,10 @@ def false_alarms(histories: Sequence[AnnotatedHistory]) -> str:
         f"False steps are {BETWEEN_FALSE_CHANGES} sessions or more apart in a history, on average: expect at "
         f"most about {expected} of these {len(looked)} histories to show one"
     )
+
+
+def _looked(histories: Sequence[AnnotatedHistory]) -> int:
+    return sum(map(_looked_at, histories))
 
 
 def _looked_at(annotated: AnnotatedHistory) -> bool:

@@ -235,11 +235,7 @@ def evidence(question: ComparedBenchmark) -> str:
     points = question.comparisons
     n = figures.runs([c.n for c in points])
     replicate = "session" if points[0].replication == "sessions" else "block"
-    methods = {
-        "paired": f"paired by {replicate}",
-        "welch": "not paired",
-        "linked": f"by common {replicate}s",
-    }
+    methods = {"paired": f"paired by {replicate}", "welch": "not paired", "linked": f"by common {replicate}s"}
     method = methods.get(points[0].method, "no interval")
     shown = visible(points)
     parts = [f"{n} runs{_in_sessions(points)}", method]

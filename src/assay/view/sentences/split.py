@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from assay.analyse.mlperf.convergence import Convergence
-from assay.analyse.mlperf.decompose import Decomposition
+from assay.analyse.mlperf.decompose import Decomposition, UndecomposedBenchmark
 from assay.analyse.mlperf.training_sets import TrainingSet
 from assay.records import Estimate, Verdict
 from assay.units import counted, significant
 from assay.view import figures
-from assay.view.blocks import Table, TableBody, TableRow
+from assay.view.blocks import Block, Fold, Paragraph, Table, TableBody, TableRow
 from assay.view.figures import NONE
 from assay.view.sentences.sentences import SYMBOLS, looked_at
 
+MOST_DIFFERENCES = 12  # in the short form
+_WIDEST_NAME = 14  # characters that fit in a column
 _LONG_MINUTES = 2.0  # shorter training times are shown in seconds
 _PER_UNIT = {"epochs": "epoch", "samples": "sample"}
 
@@ -274,3 +276,39 @@ def _in_one_unit(minutes: Sequence[float], ratio: Estimate | None) -> list[str]:
     halves = [None if ratio is None or half is None else m * 60 * half / ratio.value for m in minutes]
     unit, texts = figures.column([m * 60 for m in minutes], "s", halves)
     return [f"{text} {unit}" for text in texts]
+
+
+def splits(
+    decompositions: Sequence[Decomposition],
+    not_split: Sequence[UndecomposedBenchmark],
+    convergences: Sequence[Convergence],
+) -> Iterator[Block]:
+    """Each split with its tables and its claim, then what could not be split, then the references."""
+    for d in decompositions:
+        yield Paragraph(f"\n{sentence(d)}", "strong")
+        if max(len(d.a.name), len(d.b.name)) > _WIDEST_NAME:
+            yield Paragraph(f"A is {d.a.name}, B is {d.b.name}.")
+            d = replace(d, a=replace(d.a, name="A"), b=replace(d.b, name="B"))
+        yield from map(_captioned, (factors(d), minutes(d)))
+        yield Paragraph(convergence_sentence(d))
+        if d.likeness.differences:
+            yield _differences(_captioned(differences(d)))
+        yield Paragraph(d.likeness.claim)
+        yield from (Paragraph(f"{s.name}: {note}.", "dim") for s in (d.a, d.b) for note in s.notes)
+    for left in not_split:
+        yield Paragraph(f"{left.benchmark}: time to train is not split: {left.why}.")
+    yield from (Paragraph(describe_convergence(convergence)) for convergence in convergences)
+
+
+def _captioned(table: Table) -> Table:
+    """The table without its benchmark, which the sentence above it names."""
+    return replace(table, caption=table.caption.partition(": ")[2])
+
+
+def _differences(table: Table) -> Block:
+    rows = [row for body in table.bodies for row in body.rows]
+    more = len(rows) - MOST_DIFFERENCES
+    if more <= 0:
+        return table
+    short = replace(table, bodies=(TableBody("", tuple(rows[:MOST_DIFFERENCES])),))
+    return Fold((short,), (table,), f"{more} more differences")

@@ -10,8 +10,8 @@ from assay.analyse.comparison.why import why
 from assay.records import Comparison, Result
 from assay.units import percent
 from assay.view import figures
+from assay.view.figures import gathered
 from assay.view.sentences.sentences import ComparedBenchmark, needed, questions
-from assay.view.tables import gathered
 
 
 def sentences(
