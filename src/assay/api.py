@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from assay.questions.plan import plan
     from assay.questions.push import push
     from assay.questions.queue import enqueue, queue, start_worker, stop_queued, work_queue
+    from assay.questions.read import read_logs
     from assay.questions.report import report
     from assay.questions.run import run
     from assay.questions.scale import scale
@@ -128,6 +129,7 @@ _MODULES = {
     "queue": "assay.questions.queue",
     "rank": "assay.questions.compare",
     "rbac": "assay.cluster.questions.rbac",
+    "read_logs": "assay.questions.read",
     "read_suite": "assay.run.request",
     "render_build": "assay.stacks.build",
     "report": "assay.questions.report",
@@ -215,6 +217,7 @@ __all__ = [
     "queue",
     "rank",
     "rbac",
+    "read_logs",
     "read_suite",
     "render_build",
     "report",

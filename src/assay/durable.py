@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import json
 import mmap
 import os
@@ -281,12 +280,6 @@ def _holder(descriptor: int) -> str:
         return f"another Assay process, {about['pid']} on {about['host']} since {since}"
     except (ValueError, KeyError, TypeError):
         return "another Assay process that has just started"
-
-
-def sha256(path: Path) -> str:
-    """Hexadecimal digest of a file's bytes. Raises OSError if it can't be read."""
-    with open_plain(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def position(path: Path, part: bytes) -> int | None:

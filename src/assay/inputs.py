@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -136,6 +137,26 @@ def json_value(path: Path, text: bytes) -> Any:
         where = str(path) if line is None else f"{path}:{line}"
         why = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InputError([Problem(where, f"not JSON ({why})")]) from None
+
+
+def sha256(path: Path) -> str:
+    """Hexadecimal digest of a file's bytes, which are read once while the file stays as it is.
+
+    Raises InputError if it can't be read.
+    """
+    try:
+        about = path.stat()
+        return _sha256(path, about.st_ino, about.st_size, about.st_mtime_ns)
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror})") from error
+
+
+@lru_cache(maxsize=10_000)  # an import asks for a log's digest up to three times
+def _sha256(path: Path, _inode: int, _size: int, _mtime_ns: int) -> str:
+    import hashlib  # loads OpenSSL, which few commands need
+
+    with open_plain(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Log:

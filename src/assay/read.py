@@ -7,7 +7,6 @@ object, printed by assay_payloads/datasets/staging.py.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from assay.errors import InputError, PluginError
-from assay.formats.figures import few
-from assay.formats.reader import IMPORTED, Reader
+from assay.formats.reader import IMPORTED, Reader, run_reading
 from assay.formats.tools import TOOLS
 from assay.inputs import read_whole
 from assay.records import (
@@ -32,7 +30,6 @@ from assay.records import (
     digest_of,
     from_json,
     to_json,
-    to_plain,
 )
 from assay.redact import REDACTED, numbered, redacted, secrets_in_text, text
 from assay.registry import imported, trouble
@@ -136,14 +133,17 @@ def result(attempt: Attempt) -> Result:
     return Result(run, reading(attempt, run) if run.state.final else Reading(), attempt.provenance())
 
 
-def reading(attempt: Attempt, run: Run) -> Reading:
-    """The contents of the attempt's logs; the same logs and reader always give the same."""
+def reading(attempt: Attempt, run: Run, logged: Reading | None = None) -> Reading:
+    """The contents of the attempt's logs; the same logs and reader always give the same.
+
+    logged  what `read` returns for them, if they were just read
+    """
     logs = ranks(attempt.logs())
     key = _key(logs, run, attempt)
     known = attempt.cached_reading(key)
     if known is not None:
         return known
-    fresh = _with_frames(_with_telemetry(read(logs, run), run, attempt), attempt)
+    fresh = _with_frames(_with_telemetry(logged or read(logs, run), run, attempt), attempt)
     fresh = _with_memory(_with_staging(_with_wall_time(fresh, run), attempt.logs()), run)
     # Secrets that a program printed by mistake: facts and labels travel in reports.
     written = to_json(fresh)
@@ -184,14 +184,7 @@ def read(logs: Mapping[str, Path], run: Run) -> Reading:
             f"its parameters are not those of this version's {reader.name} "
             f"(the run is from {run.assay_version}): {name}: {first['msg']}"
         )
-    if not logs:
-        return _unread("it has no log")
-    try:
-        return _finite(reader.read(logs, params))
-    except InputError as error:
-        return _unread(str(error))
-    except OverflowError as error:
-        return _unread(f"a number in it is too large to compute with ({error})")
+    return run_reading(reader, logs, params)
 
 
 def metrics(run: Run) -> Mapping[str, Metric]:
@@ -361,46 +354,3 @@ def _key(logs: Mapping[str, Path], run: Run, attempt: Attempt) -> str:
 
 def _unread(why: str) -> Reading:
     return Reading(problems=(why,))
-
-
-def _finite(reading: Reading) -> Reading:
-    """The reading as a file can hold it: a figure that is not finite is a problem, a setting is text."""
-    training = reading.training
-    if training is not None:
-        training = replace(
-            training,
-            hyperparameters=_settings(training.hyperparameters),
-            system=_settings(training.system),
-        )
-    reading = replace(reading, facts=_settings(reading.facts), training=training)
-    wrong = tuple(_not_finite(reading))
-    if not wrong:
-        return reading
-    return replace(
-        reading, measurements=(), series=(), training=None, problems=(*reading.problems, *few(wrong))
-    )
-
-
-def _settings(stated: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    return {name: value if _is_finite(value) else str(value) for name, value in stated.items()}
-
-
-def _not_finite(reading: Reading) -> Iterator[str]:
-    """Each number that is not finite, and where it is."""
-    for measurement in reading.measurements:
-        for name, value in ((measurement.metric, measurement.value), *measurement.labels.items()):
-            if not _is_finite(value):
-                what = name if name == measurement.metric else f"the label {name} of {measurement.metric}"
-                yield f"{measurement.file}:{measurement.line}: {what} is {value}, not a finite number"
-    for curve in reading.series:
-        if not all(map(math.isfinite, (*curve.x, *curve.y))):
-            yield f"{curve.name} over its {curve.x_name}s has a point that is not a finite number"
-    if not _is_finite(to_plain(reading.training) if reading.training else None):
-        yield "its training has a figure that is not a finite number"
-
-
-def _is_finite(plain: Any) -> bool:
-    """Whether all numbers of plain data are."""
-    if isinstance(plain, dict | list):
-        return all(map(_is_finite, plain.values() if isinstance(plain, dict) else plain))
-    return not isinstance(plain, float) or math.isfinite(plain)

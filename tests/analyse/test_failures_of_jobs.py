@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from assay.analyse.goodput import (
-    JobAttempt,
-    Outcome,
     by_node,
     by_size,
     checkpoint_interval,
@@ -22,6 +20,7 @@ from assay.analyse.goodput import (
     waste,
     young_s,
 )
+from assay.formats.job_attempts import JobAttempt, Outcome
 from conftest import long_rows_but, tries
 
 HOUR_S = 3600.0

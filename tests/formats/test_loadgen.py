@@ -20,16 +20,17 @@ from assay.analyse.doubts.inference import doubts_of_inference
 from assay.analyse.mlperf.inference_rules import check_inference
 from assay.analyse.mlperf.inference_targets import inference_task, latency_bounds_ns
 from assay.analyse.mlperf.rules import NOT_VERIFIED
-from assay.cli import import_
 from assay.cli.question_command import command_of
 from assay.formats.loadgen import find_runs, inference_run, logs_of
 from assay.formats.loadgen_text import DETAIL, SUMMARY, stated_in_summary
 from assay.formats.mlperf_inference import app_run, inference_runs, is_app_log, told_apart
+from assay.questions.import_ import Import
 from assay.questions.score import Score
 from assay.records import InferenceRun
 from assay.store import find
 from conftest import SUPPORT, long_rows_but, require
 
+IMPORT = command_of(Import)
 PROGRAM = SUPPORT / "loadgen_program.py"
 RUNS = {  # folder → scenario, mode, minimum duration in ms and queries, expected QPS, seed, tokens
     "single": ("SingleStream", "PerformanceOnly", 200, 100, 1, 7, "no"),
@@ -161,7 +162,7 @@ def test_a_summary_is_one_under_any_name(foreign_logs: Path, tmp_path: Path) -> 
     assert (run.scenario, run.validity, run.files) == ("Server", "INVALID", (other.name,))
     assert run.stated["result_completed_samples_per_sec"].value == 0.98
     assert run.problem == "LoadGen says INVALID: latency above its bound, too few queries for early stopping"
-    done = assay(import_.command, other, "--name", "x", "--runs", tmp_path, "--json")
+    done = assay(IMPORT, other, "--name", "x", "--runs", tmp_path, "--json")
     [session] = json.loads(done.stdout)["sessions"]
     assert "LoadGen says INVALID" in session["failed"][0]["cause"]
 
@@ -359,7 +360,7 @@ def test_a_run_of_an_audit_test_is_no_result_and_is_not_imported(loadgen: Path, 
     run = only_run(tmp_path)
     assert run.name == "Acme/dgx/bert-99/Offline/TEST01"
     assert codes(run) == {"test-mode": "the run is in the folder of the audit test TEST01"}
-    done = assay(import_.command, tmp_path, "--name", "mine", "--runs", tmp_path / "runs")
+    done = assay(IMPORT, tmp_path, "--name", "mine", "--runs", tmp_path / "runs")
     assert "its runs measured for an audit test" in str(done.exception)
 
 
@@ -560,7 +561,7 @@ def test_imported_inference_is_kept_once_with_the_place_that_its_tree_tells(
     log.write_text(LINE)
     runs_dir = tmp_path / "runs"
     arguments = (tmp_path / "results", log, "--name", "mine", "--shape", "1x8", "--runs", runs_dir, "--json")
-    first = json.loads(assay(import_.command, *arguments).stdout)
+    first = json.loads(assay(IMPORT, *arguments).stdout)
     (session,) = first["sessions"]
     assert (session["added"], session["runs"]) == (True, 4)
     assert [failed["cause"] for failed in session["failed"]] == [
@@ -569,7 +570,7 @@ def test_imported_inference_is_kept_once_with_the_place_that_its_tree_tells(
     assert "1 of 5 runs measured accuracy and were skipped" in session["notes"]
     assert any("short-settings" in note for note in session["notes"])
     assert any("run_1 and" in note and "a copy is not a repeat" in note for note in session["notes"])
-    again = json.loads(assay(import_.command, *arguments).stdout)
+    again = json.loads(assay(IMPORT, *arguments).stdout)
     assert again["sessions"][0]["added"] is False
     results = {result.run.trial.id: result for result in find(runs_dir, "mine")}
     assert set(results) >= {
@@ -584,7 +585,7 @@ def test_imported_inference_is_kept_once_with_the_place_that_its_tree_tells(
 
 
 def test_inference_that_measured_only_accuracy_is_refused(loadgen: Path, tmp_path: Path) -> None:
-    done = assay(import_.command, loadgen / "accuracy", "--name", "mine", "--runs", tmp_path / "runs")
+    done = assay(IMPORT, loadgen / "accuracy", "--name", "mine", "--runs", tmp_path / "runs")
     assert done.exit_code != 0
     assert "measured accuracy; there is no performance run to import" in str(done.exception)
 

@@ -11,9 +11,9 @@ import pytest
 from assay import read
 from assay.errors import InputError
 from assay.formats.reader import IMPORTED, Params, Reader
-from assay.intake.sessions import imported_run, imported_trial
 from assay.plan import task_of
 from assay.records import Measurement, Reading, Series, Shape, TrainingRun, to_json
+from assay.rundir.imported import imported_run, imported_trial
 from assay.workloads import WORKLOADS, matmul
 
 

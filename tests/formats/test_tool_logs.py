@@ -22,8 +22,8 @@ from click.testing import CliRunner, Result
 from pydantic import ValidationError
 
 from assay.cli import assay
-from assay.formats.tools import TOOLS, tools_of
-from assay.questions.import_ import formats, import_
+from assay.formats.tools import TOOLS, format_names, tools_of
+from assay.questions.import_ import import_
 from assay.records import Reading
 from assay.testing.formats import ReaderContract
 from assay.workloads import WORKLOADS
@@ -51,7 +51,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 def test_every_tool_can_be_asked_for() -> None:
-    assert set(TOOLS) < set(formats())
+    assert set(TOOLS) < set(format_names())
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -261,7 +261,7 @@ def test_several_figures_of_one_run_become_the_one_that_counts() -> None:
             test_horovod.LOG + test_horovod.LOG.replace("108.2 ", "54.1 ").replace("432.8", "216.4"),
             "several runs",
         ),
-        (json.dumps(test_nccl_tests.view())[:-40], "was the test cut off"),
+        (json.dumps(test_nccl_tests.report())[:-40], "was the test cut off"),
     ],
 )
 def test_a_log_that_is_no_result_is_kept_without_figures_and_says_why(text: str, cause: str) -> None:

@@ -14,18 +14,17 @@ from click.testing import CliRunner, Result
 from test_rundir import header, plan, trial
 
 from assay import read, store
-from assay.cli import assay, import_
+from assay.cli import assay
 from assay.errors import InputError
 from assay.formats.mlperf import training_run
-from assay.formats.result_sets import find_sets
-from assay.formats.tools import known_formats
-from assay.intake.run_directories import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
-from assay.intake.training_logs import TrainingLogsRequest, import_sets
+from assay.formats.tools import format_names, known_formats
+from assay.questions.import_ import grouped_notes
 from assay.questions.import_ import import_ as import_paths
 from assay.records import JobState, RenderedJob, RunState, Shape, TrainingRun
 from assay.run.index import update_index
 from assay.rundir import session as rundir
 from assay.rundir.files import Header
+from assay.rundir.merging import LARGEST_FILE_BYTES, LARGEST_RECORD_BYTES, merge
 from assay.workloads import WORKLOADS
 from trained_results import imported
 
@@ -83,7 +82,8 @@ def result_set(folder: Path, *logs: str, nodes: int | None = 2) -> Path:
 
 
 def take(folder: Path, runs: Path, name: str = "theirs", **said: Any) -> Any:
-    return import_sets(find_sets([folder]), TrainingLogsRequest(runs, name, **said))
+    [imported] = import_paths(folder, name=name, runs=runs, **said).sessions
+    return imported
 
 
 def command(*words: str | Path) -> Result:
@@ -318,10 +318,8 @@ def test_the_command_says_what_became_of_each_file(tmp_path: Path) -> None:
     assert (done["added"], done["runs"], len(done["failed"])) == (False, 2, 1)
 
 
-def test_logs_without_a_name_and_runs_with_one_are_refused(tmp_path: Path) -> None:
-    folder, runs = result_set(tmp_path / "logs", log()), tmp_path / "runs"
-    assert "--name" in str(command(folder, "--runs", runs).exception)
-    session = finished_session(tmp_path / "elsewhere")
+def test_runs_with_a_name_are_refused(tmp_path: Path) -> None:
+    runs, session = tmp_path / "runs", finished_session(tmp_path / "elsewhere")
     assert "keeps its own names" in str(command(session.path, "--name", "x", "--runs", runs).exception)
 
 
@@ -611,24 +609,20 @@ def test_logs_of_one_format_are_chosen_from_a_folder(tmp_path: Path) -> None:
 
 
 def test_every_format_that_can_be_imported_can_be_come_close_to() -> None:
-    assert tuple(known.name for known in known_formats()) == import_.formats()
+    assert tuple(known.name for known in known_formats()) == format_names()
 
 
-def test_notes_that_differ_in_their_file_and_figures_are_said_once(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_notes_that_differ_in_their_file_and_figures_are_said_once() -> None:
     notes = [
         "a/result_0.txt: the throughput, 12.5 samples/s, is of one accelerator",
         "b/result_1.txt: the throughput, 1,234 samples/s, is of one accelerator",
         "epoch_num counts epochs: ssd, by its rules",
         "samples_count counts images: ssd, by its rules",
     ]
-    import_._show({"session": "v40/1", "runs": 2, "added": True, "failed": [], "notes": notes})
-    assert capsys.readouterr().out.splitlines() == [
-        "v40/1: 2 runs",
-        f"  note: {notes[0]} (and 1 note like it; --json lists all)",
-        f"  note: {notes[2]}",
-        f"  note: {notes[3]}",
+    assert list(grouped_notes(notes)) == [
+        f"{notes[0]} (and 1 note like it; --json lists all)",
+        notes[2],
+        notes[3],
     ]
 
 

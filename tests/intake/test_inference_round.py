@@ -13,15 +13,16 @@ from click.testing import CliRunner
 
 from assay.analyse.doubts.inference import doubts_of_inference
 from assay.analyse.mlperf.inference_rules import check_inference
-from assay.cli import import_
 from assay.cli.question_command import command_of
 from assay.formats.loadgen import find_runs
 from assay.formats.mlperf_inference import inference_runs
+from assay.questions.import_ import Import
 from assay.questions.score import Score
 from assay.records import InferenceRun
 from assay.store import find
 from conftest import require
 
+IMPORT = command_of(Import)
 pytestmark = pytest.mark.slow  # a hundred megabytes of logs
 
 
@@ -116,7 +117,7 @@ def test_two_submitters_with_one_systems_name_are_imported_as_two_systems(
         for submitter in ("Dell", "Intel")
     ]
     done = CliRunner().invoke(
-        import_.command, [*map(str, folders), "--name", "v41", "--runs", str(tmp_path), "--json"]
+        IMPORT, [*map(str, folders), "--name", "v41", "--runs", str(tmp_path), "--json"]
     )
     [session] = json.loads(done.stdout)["sessions"]
     assert session["failed"] == []
@@ -131,6 +132,6 @@ def test_two_submitters_with_one_systems_name_are_imported_as_two_systems(
 
 def test_the_systems_json_tells_the_size(results: Path, tmp_path: Path) -> None:
     folder = results / "closed/AMD/results/8xMI300X_2xEPYC-9374F/llama2-70b-99/Offline"
-    CliRunner().invoke(import_.command, [str(folder), "--name", "v41", "--runs", str(tmp_path)])
+    CliRunner().invoke(IMPORT, [str(folder), "--name", "v41", "--runs", str(tmp_path)])
     [result] = find(tmp_path, "v41")
     assert (str(result.run.trial.shape), result.reading.measurements[0].metric) == ("1x8", "token_throughput")

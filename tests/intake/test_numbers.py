@@ -22,7 +22,7 @@ from assay import compare, read, store
 from assay.cli import assay
 from assay.errors import InputError
 from assay.formats.numbers import load, parse
-from assay.intake.numbers import NumbersRequest, import_numbers
+from assay.questions.imported_numbers import import_numbers
 from assay.records import NodeCounts, RunState
 from assay.records import Result as Result_
 from assay.rundir import session as rundir
@@ -38,7 +38,7 @@ def sheet(path: Path, *rows: str, header: str = HEADER) -> Path:
 
 
 def take(path: Path, runs: Path, name: str = "numbers") -> Any:
-    return import_numbers(path, NumbersRequest(runs, name))
+    return import_numbers(path, runs, name)
 
 
 def command(*words: str | Path) -> Result:

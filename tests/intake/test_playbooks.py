@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from assay.cli import assay
-from assay.formats.tf_cnn_benchmarks import cnn_run, is_cnn_log
+from assay.formats.recognize import formats_of_file
+from assay.formats.tf_cnn_benchmarks import cnn_run
 from assay.records import Reading, from_json, to_json
 from assay.workloads import WORKLOADS
 from assay.workloads.command_metrics import CNN
@@ -304,9 +305,9 @@ def test_an_imported_log_that_is_no_result_is_kept_and_says_why(log: str, cause:
 def test_a_log_that_follows_mlperfs_rules_is_read_by_those(tmp_path: Path) -> None:
     log = tmp_path / "one.log"
     log.write_text(RECORDED)
-    assert is_cnn_log(log)
+    assert formats_of_file(log) == ["tf-cnn-benchmarks"]
     log.write_text(RECORDED + ":::MLPv0.5.0 resnet 1541710832.187 (train.py:371) run_start")
-    assert not is_cnn_log(log)
+    assert formats_of_file(log) == ["mlperf"]
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def used(place: Path) -> Iterator[None]:
     importlib.invalidate_caches()
     for memory in _MEMORIES:
         memory.cache_clear()
-    sys.modules.pop("assay.cli.import_", None)  # its help lists the formats
+    sys.modules.pop("assay.questions.import_", None)  # its help lists the formats
     sys.path.insert(0, str(place))
     try:
         yield

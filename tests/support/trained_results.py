@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assay import read
-from assay.formats.result_sets import find_sets
-from assay.intake.training_logs import TrainingLogsRequest, import_sets
+from assay.questions.import_ import import_
 from assay.records import (
     Provenance,
     Reading,
@@ -78,8 +77,8 @@ def trained(
 
 def imported(root: Path, name: str, logs: Path) -> list[Result]:
     """What `assay import` makes of real logs, read back."""
-    made = import_sets(find_sets([logs]), TrainingLogsRequest(runs_dir=root, name=name))
-    return [read.result(attempt) for attempt in made.session.last_attempts().values()]
+    [kept] = import_(logs, name=name, runs=root).sessions
+    return [read.result(attempt) for attempt in kept.session.last_attempts().values()]
 
 
 def _run(benchmark: str, system: str, shape: str, session: str, at: int, succeeded: bool) -> Run:

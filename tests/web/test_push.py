@@ -20,10 +20,10 @@ from click.testing import CliRunner, Result
 
 from assay.cli import assay, remote_commands
 from assay.errors import EXIT_INPUT, HostError, InputError
-from assay.intake import pushed
-from assay.intake.pushed import manifest_of, parts_of, text_of
 from assay.questions import push as push_question
 from assay.remote import AssayServer
+from assay.rundir import receiving
+from assay.rundir.receiving import manifest_of, parts_of, text_of
 from assay.rundir.session import Session
 from command_line import assay as typed
 from conftest import long_but
@@ -227,9 +227,9 @@ def test_a_session_that_is_there_with_other_content_is_not_replaced(site: Served
 
 
 def test_without_space_nothing_is_begun(place: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(pushed, "SPACE_FACTOR", 1 << 60)
+    monkeypatch.setattr(receiving, "SPACE_FACTOR", 1 << 60)
     with pytest.raises(HostError, match="no space"):
-        pushed.announce(text_of(manifest_of(session(place, "fourth"))), tmp_path)
+        receiving.announce(text_of(manifest_of(session(place, "fourth"))), tmp_path)
     assert list((tmp_path / ".push").iterdir()) == []
 
 

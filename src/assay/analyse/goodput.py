@@ -10,50 +10,19 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
+
+from assay.formats.job_attempts import TOGETHER_S, JobAttempt, Outcome
 
 if TYPE_CHECKING:
     from numpy import floating
     from numpy.typing import NDArray
 
-Outcome = Literal["completed", "running", "cancelled", "preempted", "timed out", "failed", "interrupted"]
 FAILURES: Final = ("failed", "interrupted")
 CONFIDENCE: Final = 0.95
 SUSPECT_LEVEL: Final = 0.05  # probability that any healthy node is named, over all nodes
 ROUNDING: Final = 1e-12  # no probability is stated below it
-TOGETHER_S: Final = 60.0  # failures this close in time, on a node that they share, have one cause
 AGAIN_S: Final = 3600.0  # an attempt that follows a failure, and fails sooner, has the cause of that failure
-
-
-@dataclass(frozen=True)
-class JobAttempt:
-    """One start of a job, on the nodes that it held from begin to end, seconds since 1970.
-
-    outcome  failed: its program; interrupted: its node or platform; all others are censored: they say only
-             that nothing failed until then
-    blamed   the node that failed, if the source names it
-    program  what ran, by the name that its jobs share; "": the job's own name
-
-    The parts of its time are in seconds; None: the source does not say.
-    """
-
-    job: str
-    nodes: tuple[str, ...]
-    begin_at: float
-    end_at: float
-    outcome: Outcome
-    blamed: str = ""
-    productive_s: float | None = None
-    checkpoint_s: float | None = None
-    restart_s: float | None = None
-    lost_s: float | None = None
-    stall_s: float | None = None
-    program: str = ""
-
-    @property
-    def duration_s(self) -> float:
-        """From begin to end."""
-        return self.end_at - self.begin_at
 
 
 @dataclass(frozen=True)

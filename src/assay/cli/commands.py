@@ -25,6 +25,7 @@ _ABOUT: Final[Mapping[str, str]] = {
     "monitor": "Serve metrics to Prometheus, with alert rules and dashboards.",
     "watch": "Watch a running job: CPU, memory, disk, network and GPUs, live.",
     "sweep": "Find the slow nodes of a system, and the slow links between them.",
+    "read": "Read logs, and say at once what they show.",
     "import": "Import logs, spreadsheets, and runs made elsewhere.",
     "score": "Score MLPerf training logs by the rules of their round.",
     "submit": "Prepare an MLPerf training submission from runs, and check it.",
@@ -46,16 +47,17 @@ _ABOUT: Final[Mapping[str, str]] = {
     "index": "Rebuild the index of run directories.",
     "schema": "Print the JSON Schema of suite.yaml or systems.yaml.",
 }
-_MODULES: Final = {"import": "import_", "list": "list_"}  # those that Python has a word for
+_MODULES: Final = {"list": "list_"}  # those that Python has a word for
 # questions, of whose fields the command is made
 _QUESTIONS: Final = {
     name: f"assay.questions.{name}:{name.capitalize()}"
     for name in (
         *("demo", "doctor", "clean", "score", "submit", "compare", "gate", "goodput"),
-        *("show", "diff", "history", "scale", "explain", "report", "push", "export"),
+        *("read", "show", "diff", "history", "scale", "explain", "report", "push", "export"),
         *("index", "schema"),
     )
 } | {name: f"assay.{name}.questions:COMMANDS" for name in ("cluster", "data", "monitor")}
+_QUESTIONS["import"] = "assay.questions.import_:Import"
 _QUESTIONS["stack"], _QUESTIONS["try"] = "assay.stacks:COMMANDS", "assay.questions.try_:Try"
 _EXPECTED: Final = (
     *(AssayError, ReaderGoneError, OSError, MemoryError, SystemExit),

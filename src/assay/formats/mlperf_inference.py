@@ -30,7 +30,6 @@ from assay.formats.figures import OPERATION_UNKNOWN, SEVERAL_RUNS, number
 from assay.formats.loadgen import SCENARIOS, find_runs, inference_run, logs_of
 from assay.formats.loadgen_text import DETAIL, SUMMARY, is_summary
 from assay.formats.log_text import LogText
-from assay.formats.mllog import TOKEN
 from assay.formats.reader import Params, Reader
 from assay.formats.result_sets import holds_results, round_of
 from assay.inputs import read_whole
@@ -101,8 +100,8 @@ def metrics_of(params: LoadgenLogParams) -> tuple[Metric, ...]:
     return (scored, *(metric for metric in metrics if metric is not scored))
 
 
-def _read(logs: Mapping[str, Path], params: LoadgenLogParams) -> Reading:
-    run = run_of(logs)
+def reading_of(run: InferenceRun, params: LoadgenLogParams) -> Reading:
+    """The figures of a run, or why it has none."""
     if run.problem:
         return Reading(problems=(run.problem,))
     stated = {key: entry.value for key, entry in run.stated.items() if key.startswith("effective_")}
@@ -115,7 +114,7 @@ LOADGEN = Reader(
     name="loadgen",
     params=LoadgenLogParams,
     metrics=metrics_of,
-    read=_read,
+    read=lambda logs, params: reading_of(run_of(logs), params),
     version=3,
 )
 
@@ -123,14 +122,9 @@ LOADGEN = Reader(
 _NAME: Final = re.compile(rf"result_.*\.txt(?:\.gz|\.xz)?|{re.escape(DETAIL)}|{re.escape(SUMMARY)}")
 
 
-def is_mlperf_file(path: Path) -> bool:
-    """Whether to read a file as MLPerf's.
-
-    Raises InputError if it can't be read.
-    """
-    if _NAME.fullmatch(path.name):
-        return True
-    return any(TOKEN in block for block in LogText(path).blocks()) or is_app_log(path) or is_summary(path)
+def is_mlperf_name(name: str) -> bool:
+    """Whether a file of this name is MLPerf's, whatever is in it."""
+    return _NAME.fullmatch(name) is not None
 
 
 def told_apart(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from assay.records import Metric, Reading, from_json, to_compact_json
+from assay.errors import InputError
+from assay.formats.figures import few
+from assay.records import Metric, Reading, Scalar, from_json, to_compact_json, to_plain
 from assay.registry import EntryPoint
 
 
@@ -72,3 +75,58 @@ IMPORTED: Final = {
     "tool-log": "assay.formats.tool_log:TOOL_LOG",
 }
 """Where readers of imported runs are, by name. The readers of what Assay runs belong to their workloads."""
+
+
+def run_reading(reader: Reader, logs: Mapping[str, Path], params: BaseModel) -> Reading:
+    """The contents of a run's logs (name → path); what prevents a result is a problem of the reading."""
+    if not logs:
+        return Reading(problems=("it has no log",))
+    try:
+        return finite_reading(reader.read(logs, params))
+    except InputError as error:
+        return Reading(problems=(str(error),))
+    except OverflowError as error:
+        return Reading(problems=(f"a number in it is too large to compute with ({error})",))
+
+
+def finite_reading(reading: Reading) -> Reading:
+    """The reading as a file can hold it: a figure that is not finite is a problem, a setting is text."""
+    training = reading.training
+    if training is not None:
+        training = replace(
+            training,
+            hyperparameters=_settings(training.hyperparameters),
+            system=_settings(training.system),
+        )
+    reading = replace(reading, facts=_settings(reading.facts), training=training)
+    wrong = tuple(_not_finite(reading))
+    if not wrong:
+        return reading
+    return replace(
+        reading, measurements=(), series=(), training=None, problems=(*reading.problems, *few(wrong))
+    )
+
+
+def _settings(stated: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    return {name: value if _is_finite(value) else str(value) for name, value in stated.items()}
+
+
+def _not_finite(reading: Reading) -> Iterator[str]:
+    """Each number that is not finite, and where it is."""
+    for measurement in reading.measurements:
+        for name, value in ((measurement.metric, measurement.value), *measurement.labels.items()):
+            if not _is_finite(value):
+                what = name if name == measurement.metric else f"the label {name} of {measurement.metric}"
+                yield f"{measurement.file}:{measurement.line}: {what} is {value}, not a finite number"
+    for curve in reading.series:
+        if not all(map(math.isfinite, (*curve.x, *curve.y))):
+            yield f"{curve.name} over its {curve.x_name}s has a point that is not a finite number"
+    if not _is_finite(to_plain(reading.training) if reading.training else None):
+        yield "its training has a figure that is not a finite number"
+
+
+def _is_finite(plain: Any) -> bool:
+    """Whether all numbers of plain data are."""
+    if isinstance(plain, dict | list):
+        return all(map(_is_finite, plain.values() if isinstance(plain, dict) else plain))
+    return not isinstance(plain, float) or math.isfinite(plain)

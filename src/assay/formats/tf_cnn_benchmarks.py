@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from assay.formats.figures import DIGITS, OPERATION_UNKNOWN, SEVERAL_RUNS, number
-from assay.formats.log_text import LogText
-from assay.formats.mllog import TOKEN
-from assay.formats.reader import Params, Reader
-from assay.records import MOST_RANKS, Measurement, Metric, Reading, Scalar, Series
+from assay.formats.log_text import LogText, surroundings
+from assay.formats.logged import LoggedRun, LoggedRuns, Stated, content_of, without_copies
+from assay.formats.reader import Params, Reader, finite_reading
+from assay.records import MOST_RANKS, Measurement, Metric, Reading, Scalar, Series, Shape
 from assay.units import counted
 
 THROUGHPUT = Metric("throughput", "images/s", "higher", "images per second of all workers")
@@ -55,7 +55,10 @@ def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
     [(name, path), *more] = logs.items()
     if more:
         return Reading(problems=(f"found {len(logs)} logs of one run; expected one",))
-    run = cnn_run(path)
+    return _reading(cnn_run(path), name)
+
+
+def _reading(run: CnnRun, name: str) -> Reading:
     facts = run.facts if "model" in run.facts else {**run.facts, OPERATION_UNKNOWN: "any model"}
     problem = run.problem or _several_runs(run)
     if problem:
@@ -177,17 +180,6 @@ class CnnRun:
     cut: int = 0
 
 
-def is_cnn_log(path: Path) -> bool:
-    """Whether a file has lines of the program, and none of MLPerf's, whose rules would then apply.
-
-    Raises InputError if it can't be read.
-    """
-    run = cnn_run(path)
-    if not (run.totals or run.steps):
-        return False
-    return not any(TOKEN in block for block in LogText(path).blocks())
-
-
 def cnn_run(path: Path) -> CnnRun:
     """The contents of a log. Raises InputError if it can't be read."""
     steps, totals, skipped = [], [], 0
@@ -291,3 +283,38 @@ def _loss(text: str | None) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         return None
+
+
+def logged_cnn_runs(paths: Sequence[Path], stated: Stated) -> LoggedRuns:
+    """Each log as a run. Raises InputError if one can't be read."""
+    paths, copies = without_copies(paths)
+    runs = [_logged(path, cnn_run(path), stated) for path in paths]
+    notes = [*copies]
+    notes += [
+        f"{run.source}: read as a log of tf_cnn_benchmarks; unknown lines: {run.reading.skipped_lines}"
+        for run in runs
+    ]
+    notes += [f"{path}: {note}" for path in paths for note in surroundings(path).notes]
+    if stated.round is not None:
+        notes.append("--round is an MLPerf round; it does not apply to tf_cnn_benchmarks and was ignored")
+    if stated.shape is None:
+        notes.append("no log states its number of nodes; they are stored as one node. Set it with --shape")
+    if stated.shape is None and any(devices_of(run.reading.facts) is None for run in runs):
+        notes.append("logs without batch sizes don't show how many devices took part; they are stored as 1x1")
+    about = (stated.system, str(stated.shape), stated.benchmark)
+    return LoggedRuns(tuple(runs), content_of("tf-cnn-benchmarks", paths, about), tuple(notes))
+
+
+def _logged(path: Path, run: CnnRun, stated: Stated) -> LoggedRun:
+    model = run.facts.get("model")
+    return LoggedRun(
+        logs=(path,),
+        source=str(path),
+        reader=TF_CNN,
+        params=TfCnnLogParams(benchmark=stated.benchmark).model_dump(),
+        benchmark=stated.benchmark or (model if isinstance(model, str) else ""),
+        system=stated.system or "",
+        shape=stated.shape or Shape(1, devices_of(run.facts) or 1),
+        reading=finite_reading(_reading(run, path.name)),
+        primary=THROUGHPUT.name,
+    )

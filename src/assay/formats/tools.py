@@ -36,15 +36,22 @@ class Format:
     words: tuple[str, ...]
 
 
+MLPERF: Final = "mlperf"
+CNN: Final = "tf-cnn-benchmarks"
 _OWN: Final = (
-    Format("mlperf", ':::MLLOG {"key": …}', ("mllog", "run_start", "run_stop", "eval_accuracy", "loadgen")),
-    Format("tf-cnn-benchmarks", "total images/sec: 1234.5", ("images/sec", "num batches", "variables:")),
+    Format(MLPERF, ':::MLLOG {"key": …}', ("mllog", "run_start", "run_stop", "eval_accuracy", "loadgen")),
+    Format(CNN, "total images/sec: 1234.5", ("images/sec", "num batches", "variables:")),
 )
 
 
 def known_formats() -> tuple[Format, ...]:
     """All of them, those of plug-ins last."""
     return (*_OWN, *(Format(tool.name, tool.line, tool.words) for tool in TOOLS.values()))
+
+
+def format_names() -> tuple[str, ...]:
+    """The formats of logs, by name, those of plug-ins last. Imports none of them."""
+    return (*(known.name for known in _OWN), *TOOLS)
 
 
 def words_in(path: Path) -> dict[str, list[str]]:
@@ -194,14 +201,24 @@ TOOLS: Final[NamedEntries[Tool]] = registry(
 )
 
 
-def tools_of(path: Path) -> list[Tool]:
-    """The programs whose marks occur in a file. Raises InputError if it can't be read."""
-    unseen = {name: searcher(tool.mark) for name, tool in TOOLS.items()}
+def marks_in(path: Path, others: Mapping[str, re.Pattern[bytes]] | None = None) -> set[str]:
+    """Which programs' marks occur in a file, and which others, by name; only MLPERF if MLPerf's token does.
+
+    Raises InputError if it can't be read.
+    """
+    marks = {name: tool.mark for name, tool in TOOLS.items()} | dict(others or {})
+    unseen = {name: searcher(mark) for name, mark in marks.items()}
     for block in LogText(path, LONGEST_MARKED).blocks():
         if TOKEN in block:  # MLPerf's, whatever else its program prints
-            return []
-        unseen = {name: stands_in for name, stands_in in unseen.items() if not stands_in(block)}
-    return [tool for name, tool in TOOLS.items() if name not in unseen]
+            return {MLPERF}
+        unseen = {name: occurs_in for name, occurs_in in unseen.items() if not occurs_in(block)}
+    return marks.keys() - unseen.keys()
+
+
+def tools_of(path: Path) -> list[Tool]:
+    """The programs whose marks occur in a file. Raises InputError if it can't be read."""
+    marks = marks_in(path)
+    return [tool for name, tool in TOOLS.items() if name in marks]
 
 
 def read_log(name: str, path: Path) -> LogFigures:

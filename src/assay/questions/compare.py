@@ -112,14 +112,17 @@ class Compare(Question):
 
     def comparisons(self) -> Comparisons:
         """B compared with A; with A alone, its other systems with its baseline."""
+        runs_dir = runs_directory(self.runs)
+        left, *others = run_sets(runs_dir, [self.a] if self.b is None else [self.a, self.b])
+        return self.between(left, others[0] if others else None)
+
+    def between(self, left: RunSet, right: RunSet | None = None) -> Comparisons:
+        """The same of runs that were selected already."""
         from assay.analyse.comparison.sides import primary_metrics
         from assay.analyse.judgement import judge
         from assay.analyse.mlperf.decompose import decompose
 
         stated_margin = read_value("margin", self.margin, margin_of)
-        runs_dir = runs_directory(self.runs)
-        left, *others = run_sets(runs_dir, [self.a] if self.b is None else [self.a, self.b])
-        right = others[0] if others else None
         margin = stated_margin or _agreed_margin(left, right)
         pairs = _pairs(left, right, layouts=self.layouts, baseline=self.baseline)
         metrics = left.metrics()
@@ -151,7 +154,9 @@ class Compare(Question):
             open=undecided,
             time_to_train=time_to_train,
             not_split=tuple(whole for _, of_pair in splits for whole in of_pair),
-            convergence=tuple(_convergences(runs_dir, pairs, references)) if references else (),
+            convergence=tuple(_convergences(runs_directory(self.runs), pairs, references))
+            if references
+            else (),
             sides=judged.sides,
         )
 

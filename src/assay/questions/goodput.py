@@ -16,7 +16,9 @@ from assay.view.blocks import Lead, Paragraph
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from assay.analyse.goodput import CheckpointInterval, FailureRate, GoodputShare, JobAttempt, NodeFailures
+    from assay.analyse.goodput import CheckpointInterval, FailureRate, GoodputShare, NodeFailures
+    from assay.formats.job_attempts import JobAttempt, Outcome
+    from assay.records import Run
     from assay.view.blocks import Block
 
 MOST_NODES = 10  # shown
@@ -61,7 +63,7 @@ class Goodput(Question):
         """From every source that is named, or from the runs. Lists every problem of a source."""
         from assay.analyse import goodput
         from assay.analyse.goodput import checkpoint_interval
-        from assay.intake import job_attempts, pod_attempts
+        from assay.formats import job_attempts, pod_attempts
 
         try:
             end = time.time() if self.until is None else moment(self.until)
@@ -82,9 +84,7 @@ class Goodput(Question):
             attempts += pod_attempts.from_pods(Path(self.pods), end)
         if self.reference or (self.table is None and self.sacct is None and self.pods is None):
             directory = runs_directory(self.runs)
-            of_runs, damaged = job_attempts.from_runs(
-                directory, lambda name: _matches(name, self.reference), end
-            )
+            of_runs, damaged = _attempts_of_runs(directory, self.reference, end)
             attempts += of_runs
             unreadable += damaged
             if self.reference and not of_runs and not damaged:
@@ -235,4 +235,54 @@ def _checkpoint(interval: CheckpointInterval) -> str:
         f"{human_seconds(interval.young_s)}); {interval.waste:.1%} of the time then goes to checkpoints and "
         f"repeated work "
         f"({interval.waste_low or 0:.1%} to {interval.waste_high:.1%})"
+    )
+
+
+def _attempts_of_runs(runs_dir: Path, reference: str, until: float) -> tuple[list[JobAttempt], list[Problem]]:
+    """Attempts at trials of a suite or a session, and which runs can't be read, and why."""
+    from assay.rundir import session as rundir
+
+    attempts: list[JobAttempt] = []
+    problems: list[Problem] = []
+    for session in rundir.sessions(runs_dir):
+        if not _matches(session.id, reference) or session.lost_files:
+            continue
+        for attempt in session.attempts():
+            try:
+                run = attempt.run()
+            except InputError as error:
+                problems += error.problems
+                continue
+            if (job_attempt := _attempt_of_run(run, until)) is not None:
+                attempts.append(job_attempt)
+    return attempts, problems
+
+
+def _attempt_of_run(run: Run, until: float) -> JobAttempt | None:
+    from assay.formats.job_attempts import JobAttempt
+    from assay.records import RunState
+
+    if run.started_at is None or run.started_at >= until or run.source is not None:
+        return None
+    end = run.ended_at if run.state.final else None
+    later = end is None or end > until
+    outcome: Outcome = "completed"
+    if later:
+        outcome = "running"
+    elif run.job is not None and run.job.value in ("lost", "stopped"):
+        outcome = "interrupted"
+    elif run.job is not None and run.job.value == "cancelled":
+        outcome = "cancelled"
+    elif run.job is not None and run.job.value == "timed out":
+        outcome = "timed out"
+    elif run.state is RunState.FAILED:
+        outcome = "failed"
+    nodes = tuple(dict.fromkeys(place for place in run.places if place))
+    return JobAttempt(
+        run.id,
+        nodes,
+        run.started_at,
+        until if later else max(run.started_at, end or 0.0),
+        outcome,
+        program=run.trial.digest,
     )

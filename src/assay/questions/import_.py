@@ -2,275 +2,279 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from assay.errors import InputError, Problem
-from assay.questions.evidence import Names, each, runs_directory, updated
+from assay.formats.tools import format_names
+from assay.questions.evidence import runs_directory, updated
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reads,
+    Reference,
+    argument,
+    function_of_many,
+    option,
+    question,
+)
+from assay.records import Shape
 from assay.units import counted
+from assay.view.blocks import Paragraph
 
 if TYPE_CHECKING:
-    from assay.intake.sessions import ImportResult
-    from assay.intake.training_logs import TrainingLogsRequest
-    from assay.records import Run, Shape
-    from assay.rundir.session import Session
+    from assay.formats.logged import Stated
+    from assay.questions.imported_runs import ImportedSession
+    from assay.view.blocks import Block
 
 SHEETS = (".csv", ".tsv")
 
 
-@dataclass(frozen=True)
-class ImportedSession:
-    """The result of importing some of the paths.
+def existing(path: Reference) -> Reference:
+    """The path. Raises ValueError if nothing is there."""
+    if not Path(path).exists():
+        raise ValueError(f"Path {str(path)!r} does not exist.")
+    return path
 
-    added  False if the same was already present
-    notes  how they were understood, if that is worth knowing
+
+def format_of(name: str) -> str:
+    """The name of a format, or auto. Raises ValueError for any other."""
+    if name not in ("auto", *format_names()):
+        raise ValueError(f"found {name!r}; expected auto, {', '.join(format_names())}")
+    return name
+
+
+def shape_of(shape: str | Shape) -> Shape:
+    """The shape, also as text. Raises ValueError if it is none."""
+    return Shape.parse(shape) if isinstance(shape, str) else shape
+
+
+@question
+class Import(Question):
+    """Import logs, spreadsheets, and runs made elsewhere.
+
+    PATHs are MLPerf training results (any tree whose leaves contain result_*.txt), MLPerf inference runs
+    (folders with LoadGen's mlperf_log_*.txt, logs of the reference app) or logs of other programs, one file
+    per run; or run directories of another Assay (a session, a suite's or a whole runs directory), which keep
+    their names and are merged with those here by suite; or spreadsheets of any measurements as CSV. Without a
+    --name, logs and spreadsheets are named after the first file or folder. Files are copied; importing the
+    same again adds nothing.
+
+    Assay recognizes a program by its log's content, and reports it together with the number of lines that it
+    did not understand. MLPerf Storage is also found in a directory, by the summary.json of each run.
+
+    A spreadsheet has one measurement per row. Columns: system, metric, run, value; and, as needed, workload,
+    shape (such as 2x8), unit, session (runs that share a day or an allocation), better (higher or lower) and
+    started_at (such as 2026-11-22T09:30:00: without it, drift and dependence of runs can't be tested).
+    device, device_name, precision and global_batch_size describe how a run was made; doubts rest on them.
+    Every other column is a label that distinguishes measurements. An empty value is a run without a value. A
+    CSV from `assay export` is recognized by its columns and compares as the original runs did.
+
+    \b
+    Examples:
+      assay import v3.0/Supermicro --name ubuntu
+      assay import v3.1/Supermicro-RedHat --name openshift
+      assay compare ubuntu openshift
+      assay import /mnt/other-machine/runs/resnet50-scaling
+      assay import numbers.csv && assay compare numbers
     """
 
-    session: Session
-    runs: tuple[Run, ...]
-    added: bool
-    notes: tuple[str, ...]
+    paths: tuple[Annotated[Reference, Reads(existing, "PATH")], ...] = argument(
+        metavar="PATH…", parameters=("path", "paths")
+    )
+    name: str | None = option(
+        "Name of the imported set, for `assay compare` and others. [default: the first file or folder]",
+        default=None,
+    )
+    system: str | None = option(
+        "For logs: what they ran on. [default: the folder or its system JSON]", default=None
+    )
+    shape: Annotated[str | Shape, Reads(shape_of, "SHAPE")] | None = option(
+        "For logs: nodes x accelerators. [default: from the log or the system JSON]", default=None
+    )
+    round: str | None = option(
+        "For logs: MLPerf round, such as v3.1. [default: from the log or its folders]", default=None
+    )
+    benchmark: str | None = option("For logs that don't name it. [default: the folder]", default=None)
+    format: Annotated[str, Reads(format_of, "NAME")] = option(
+        f"For logs: the tool, {', '.join(format_names())}. [default: auto, by content]", default="auto"
+    )
+    runs: Reference | None = option(RUNS, default=None, local=True)
+
+    def answer(self) -> Imported:
+        """Everything copied and indexed. Raises InputError, with every problem, if a path can't be used."""
+        return self._imported(())
+
+    @contextmanager
+    def answering(self) -> Iterator[Imported]:
+        """The same, with the command as it was typed."""
+        yield self._imported(("assay", *sys.argv[1:]))
+
+    def _imported(self, command_line: Sequence[str]) -> Imported:
+        from assay.formats.logged import Stated
+        from assay.rundir.merging import is_run_directory
+
+        try:
+            shape = None if self.shape is None else shape_of(self.shape)
+        except ValueError as error:
+            raise InputError(f"shape: {error}") from error
+        try:
+            format_of(self.format)
+        except ValueError as error:
+            raise InputError(f"format: {error}") from error
+        stated = Stated(self.system, shape, self.round, self.benchmark)
+        sources, directory = [Path(source) for source in self.paths], runs_directory(self.runs)
+        own = [source for source in sources if source.is_dir() and is_run_directory(source)]
+        sheets = [source for source in sources if source.is_file() and source.suffix.lower() in SHEETS]
+        logs = [source for source in sources if source not in own and source not in sheets]
+        if own and (self.name or stated != Stated()):
+            raise InputError(f"{own[0]}: an Assay run directory keeps its own names; omit the options")
+        if sheets and stated != Stated():
+            raise InputError(f"{sheets[0]}: a spreadsheet states these in its columns; omit the options")
+        sessions = [session for place in own for session in _merged(place, directory)]
+        for sheet in sheets:
+            from assay.questions.imported_numbers import import_numbers
+
+            sessions += import_numbers(sheet, directory, self.name or _name_of(sheet), command_line)
+        if logs:
+            name = self.name or _name_of(logs[0])
+            sessions += kept_logs(logs, directory, name, stated, self.format, command_line)
+        return Imported(tuple(sessions), updated(directory))
+
+
+import_ = function_of_many(Import, Import.answer)
 
 
 @dataclass(frozen=True)
-class Import:
+class Imported(Answer):
     """The result of `import_`: the sessions, and run directories that could not be added to the index."""
 
     sessions: tuple[ImportedSession, ...]
     problems: tuple[Problem, ...]
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What could not be added to the index."""
+        return [f"assay: {problem}" for problem in self.problems]
 
-def formats() -> tuple[str, ...]:
-    """The formats of logs, by name, those of plug-ins last."""
-    from assay.formats.tools import TOOLS
+    def document(self) -> dict[str, Any]:
+        """Each session, and how it was understood."""
+        return {
+            "schema": "assay.import/1",
+            "sessions": [
+                {
+                    "session": imported.session.id,
+                    "path": str(imported.session.path),
+                    "added": imported.added,
+                    "runs": len(imported.runs),
+                    "failed": [
+                        {"run": run.trial.id, "source": run.source, "cause": run.cause}
+                        for run in imported.runs
+                        if run.state.value == "failed"
+                    ],
+                    "notes": list(imported.notes),
+                }
+                for imported in self.sessions
+            ],
+        }
 
-    return ("mlperf", "tf-cnn-benchmarks", *TOOLS)
+    def view(self) -> Iterator[Block]:
+        """Each session: how many runs, which of them have no result, and notes, those that are alike once."""
+        for imported in self.document()["sessions"]:
+            present = "" if imported["added"] else ", already present: nothing added"
+            yield Paragraph(
+                f"{imported['session']}: {counted(imported['runs'], 'run')}{present}", wraps=False
+            )
+            for run in imported["failed"]:
+                yield Paragraph(f"  {run['run']} has no result: {run['cause']}", wraps=False)
+            for note in grouped_notes(imported["notes"]):
+                yield Paragraph(f"  note: {note}", wraps=False)
 
 
-def import_(
-    path: Names,
-    *paths: str | PathLike[str],
-    name: str | None = None,
-    system: str | None = None,
-    shape: str | Shape | None = None,
-    round: str | None = None,  # noqa: A002 - the command's own name for it
-    benchmark: str | None = None,
-    format: str = "auto",  # noqa: A002 - as above
-    runs: str | PathLike[str] | None = None,
+def grouped_notes(notes: Sequence[str]) -> Iterator[str]:
+    """The first of the notes that differ in their file and figures only, and how many are like it."""
+    alike: dict[str, list[str]] = {}
+    for note in notes:
+        head, _, rest = note.partition(": ")
+        text = rest if rest and " " not in head else note
+        alike.setdefault(re.sub(r"[\d.,]+", "#", text), []).append(note)
+    for first, *others in alike.values():
+        yield first + (f" (and {counted(len(others), 'note')} like it; --json lists all)" if others else "")
+
+
+def kept_logs(
+    paths: Sequence[Path],
+    runs_dir: Path,
+    name: str,
+    stated: Stated,
+    requested: str = "auto",
     command_line: Sequence[str] = (),
-) -> Import:
-    """Logs, spreadsheets and run directories, copied and indexed, like `assay import PATH…`.
+    named: Callable[[str], str] = str,
+) -> list[ImportedSession]:
+    """Each format's logs as one session: training results, inference runs, each program's logs.
 
-    name          for logs: the name of the set; for a spreadsheet; None: named after its file
-    system        for logs: what they ran on; None: from their folder or system JSON; likewise the others
-    shape         for logs: nodes x accelerators, such as `2x8`
-    round         for logs: MLPerf round, such as v3.1
-    benchmark     for logs that don't name it
-    format        for logs: the tool; auto: by content
-    runs          directory of the runs; None means $ASSAY_RUNS, or else `runs` here
-    command_line  as typed, recorded in the sessions
-
-    Raises InputError if a path can't be used or an option does not apply to it.
+    named  puts the user's names of files into a text
     """
-    from assay.intake.run_directories import is_run_directory
-    from assay.intake.training_logs import TrainingLogsRequest
-    from assay.records import Shape
+    from assay.formats.recognize import logged_runs
+    from assay.questions.imported_runs import keep
+    from assay.rundir.files import set_name
 
-    if format not in ("auto", *formats()):
-        raise InputError(f"format: found {format!r}; expected auto, {', '.join(formats())}")
-    sources, directory = [Path(source) for source in each(path, *paths)], runs_directory(runs)
-    own = [source for source in sources if source.is_dir() and is_run_directory(source)]
-    sheets = [source for source in sources if source.is_file() and source.suffix.lower() in SHEETS]
-    logs = [source for source in sources if source not in own and source not in sheets]
-    if logs and name is None:
-        raise InputError(f"{logs[0]}: imported logs need a name; add --name")
-    if own and (name or system or shape or round or benchmark):
-        raise InputError(f"{own[0]}: an Assay run directory keeps its own names; omit the options")
-    if sheets and (system or shape or round or benchmark):
-        raise InputError(f"{sheets[0]}: a spreadsheet states these in its columns; omit the options")
-    try:
-        of_shape = Shape.parse(shape) if isinstance(shape, str) else shape
-    except ValueError as error:
-        raise InputError(f"shape: {error}") from error
-    sessions = [session for place in own for session in _merged(place, directory)]
-    sessions += [session for sheet in sheets for session in _numbers(sheet, directory, name, command_line)]
-    if logs and name is not None:
-        request = TrainingLogsRequest(directory, name, system, of_shape, round, benchmark, command_line)
-        sessions += _logs(logs, request, format)
-    return Import(tuple(sessions), updated(directory))
+    set_name(name)
+    logs, notes = logs_by_format(paths, requested)
+    sets = [logged for format_, own in logs.items() for logged in logged_runs(format_, own, stated)]
+    first, *rest = (keep(logged.named(named), runs_dir, name, command_line) for logged in sets)
+    return [replace(first, notes=(*first.notes, *map(named, notes))), *rest]
 
 
-def _merged(path: Path, runs_dir: Path) -> Iterator[ImportedSession]:
-    from assay.intake.run_directories import merge
+def logs_by_format(paths: Sequence[Path], requested: str) -> tuple[dict[str, list[Path]], list[str]]:
+    """The logs at these paths by their format, MLPerf's first, and notes on what was left out of folders.
 
-    for merged in merge(path, runs_dir):
-        runs = tuple(attempt.run() for attempt in merged.session.last_attempts().values())
-        ignored = len(merged.ignored)
-        notes = (f"{counted(ignored, 'file')} left out: not part of a run directory",) if ignored else ()
-        yield ImportedSession(merged.session, runs, merged.added, notes)
+    Raises InputError with every path that has no log.
+    """
+    from assay.formats.recognize import recognize
+    from assay.formats.tools import CNN, MLPERF
 
-
-def _logs(paths: Sequence[Path], request: TrainingLogsRequest, requested: str) -> list[ImportedSession]:
-    """Each format's logs become one session: training results, inference runs and each program's logs."""
-    from assay.formats.mlperf_inference import told_apart
-    from assay.formats.result_sets import find_sets
-    from assay.intake.loadgen import import_inference
-    from assay.intake.tool_logs import import_cnn_logs, import_tool_logs
-    from assay.intake.training_logs import import_sets
-
-    by_format: dict[str, list[Path]] = {}
+    logs: dict[str, list[Path]] = {}
     notes: list[str] = []
     problems: list[Problem] = []
     for path in paths:
         try:
-            for format_, log in _recognized(path, requested, notes):
-                by_format.setdefault(format_, []).append(log)
+            for format_, log in recognize(path, requested, notes):
+                logs.setdefault(format_, []).append(log)
         except InputError as error:
             problems += error.problems
-    if problems and by_format:
-        others = counted(sum(map(len, by_format.values())), "path")
-        problems.append(
-            Problem("", f"nothing was imported; leave out those above to import the rest, {others}")
-        )
+    if problems and logs:
+        others = counted(sum(map(len, logs.values())), "path")
+        left = f"nothing was imported; leave out those above to import the rest, {others}"
+        problems.append(Problem("", left))
     if problems:
         raise InputError(problems)
-    training, inference = told_apart(by_format.pop("mlperf", []))
-    imported = [import_sets(find_sets(training), request)] if training else []
-    imported += [import_inference(inference, request)] if inference else []
-    cnn_logs = by_format.pop("tf-cnn-benchmarks", [])
-    imported += [import_cnn_logs(cnn_logs, request)] if cnn_logs else []
-    imported += [import_tool_logs(logs, tool, request) for tool, logs in by_format.items()]
-    first, *rest = map(_session, imported)
-    return [replace(first, notes=(*first.notes, *notes)), *rest]
+    order = sorted(logs, key=lambda name: (MLPERF, CNN, name).index(name))
+    return {format_: logs[format_] for format_ in order}, notes
 
 
-def _recognized(path: Path, requested: str, notes: list[str]) -> Iterator[tuple[str, Path]]:
-    """Each log of a path with its format; several formats may be in one folder, or in one file.
-
-    notes  gets what was left out of a folder
-
-    Raises InputError if there is none.
-    """
-    if not path.is_dir():
-        yield from ((name, path) for name in _formats_of(path, requested))
-        return
-    from assay.formats.loadgen import find_runs
-    from assay.formats.mlperf_storage import NAME, find_summaries
-    from assay.formats.result_sets import holds_results
-
-    summaries = find_summaries(path)
-    yield from ((NAME, summary) for summary in summaries)
-    is_mlperfs = holds_results(path) or bool(find_runs([path]))
-    logs: list[tuple[str, Path]] = []
-    if requested != "mlperf" and not summaries:
-        logs += _logs_below(path, requested, notes, beside_results=is_mlperfs)
-    if requested not in ("auto", "mlperf"):
-        logs = [(name, log) for name, log in logs if name == requested]
-        if not logs and not summaries:
-            raise InputError(f"{path}: none of its files is a log of {requested}")
-    if is_mlperfs or not (summaries or logs):
-        yield "mlperf", path  # where there is no log at all, its reader says what is missing
-    yield from logs
-
-
-def _logs_below(
-    folder: Path, requested: str, notes: list[str], *, beside_results: bool
-) -> Iterator[tuple[str, Path]]:
-    """The logs in a folder and below it, without hidden ones and those of Assay's own runs.
-
-    beside_results  the folder has results of MLPerf, whose tree is read by its own rules: then only logs
-                    of other programs, directly in the folder
-    """
-    unknown: list[Path] = []
-    found_any = False
-    for place, inner, names in os.walk(folder):
-        inner[:] = sorted(name for name in inner if not name.startswith((".", "attempt-")))
-        if beside_results:
-            inner.clear()
-        for file in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
-            if not file.is_file() or (beside_results and _is_of_results(file)):
-                continue
-            try:
-                formats = _recognized_formats(file)
-            except InputError as error:
-                notes.append(f"{error}; left out")
-                continue
-            unknown += [] if formats else [file]
-            found_any = found_any or bool(formats)
-            yield from ((name, file) for name in formats)
-    if unknown and found_any and not beside_results and requested == "auto":
-        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-        shown = ", ".join(map(str, unknown[:3]))
-        notes.append(f"left out, in no known format: {shown}{more}")
-
-
-def _is_of_results(file: Path) -> bool:
-    """Whether a file belongs to results of MLPerf, which are read from their folder."""
-    from assay.formats.mlperf_inference import is_mlperf_file
-
-    try:
-        return file.name.startswith("mlperf_log_") or is_mlperf_file(file)
-    except InputError:
-        return True
-
-
-def _formats_of(path: Path, requested: str) -> Sequence[str]:
-    """The formats in which a file is read: as requested, or by its name or content.
-
-    Raises InputError if it is in no known format.
-    """
-    from assay.formats.tools import unrecognised
-
-    if requested != "auto":
-        return [requested]
-    formats = _recognized_formats(path)
-    if not formats:
-        raise InputError([Problem(str(path), unrecognised(path))])
-    return formats
-
-
-def _recognized_formats(path: Path) -> list[str]:
-    """The formats that a file is in. One whose figures are all in lines of another one's is left out.
-
-    Raises InputError if it can't be read.
-    """
-    from assay.formats.mlperf_inference import is_mlperf_file
-    from assay.formats.tf_cnn_benchmarks import cnn_run, is_cnn_log
-    from assay.formats.tools import read_log, tools_of
-
-    names = [tool.name for tool in tools_of(path)]
-    names += ["tf-cnn-benchmarks"] if is_cnn_log(path) else []
-    if len(names) < 2:
-        return names or (["mlperf"] if is_mlperf_file(path) else [])
-    lines: dict[str, set[int]] = {}
-    for name in names:
-        if name == "tf-cnn-benchmarks":
-            run = cnn_run(path)
-            lines[name] = {step.line for step in run.steps} | {line for _, line in run.totals}
-        else:
-            lines[name] = {figure.line for figure in read_log(name, path).figures}
-    formats: list[str] = []
-    for name in sorted(lines, key=lambda name: -len(lines[name])):
-        if not any(lines[name] <= lines[other] for other in formats):
-            formats.append(name)
-    return sorted(formats, key=names.index)
-
-
-def _numbers(
-    path: Path, runs_dir: Path, name: str | None, command_line: Sequence[str]
-) -> list[ImportedSession]:
-    from assay.intake.numbers import NumbersRequest, import_numbers
+def _name_of(path: Path) -> str:
+    """The name of a file or folder as that of a set."""
     from assay.rundir.files import public_word
 
-    kept_as = name or public_word(path.stem, "the name of the file")
-    if not kept_as:
+    path = path.resolve()
+    name = public_word(path.name if path.is_dir() else path.stem, "the name of the file")
+    if not name:
         raise InputError(f"{path}: a set can't have this name; choose one with --name")
-    return [*map(_session, import_numbers(path, NumbersRequest(runs_dir, kept_as, command_line)))]
+    return name
 
 
-def _session(imported: ImportResult) -> ImportedSession:
-    return ImportedSession(imported.session, tuple(imported.runs), imported.added, tuple(imported.notes))
+def _merged(path: Path, runs_dir: Path) -> Iterator[ImportedSession]:
+    from assay.questions.imported_runs import ImportedSession, kept_runs
+    from assay.rundir.merging import merge
+
+    for merged in merge(path, runs_dir):
+        ignored = len(merged.ignored)
+        notes = (f"{counted(ignored, 'file')} left out: not part of a run directory",) if ignored else ()
+        yield ImportedSession(merged.session, kept_runs(merged.session), merged.added, notes)

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from os import PathLike
 
-    from assay.intake.pushed import PushManifest, PushState
-    from assay.intake.run_directories import MergeResult
     from assay.remote import AssayServer, ServerAnswer
+    from assay.rundir.merging import MergeResult
+    from assay.rundir.receiving import PushManifest, PushState
     from assay.rundir.session import Session
     from assay.view.blocks import Block
 
@@ -108,8 +108,8 @@ class Push(Question):
 
         Raises InputError for what the server refuses, HostError if it does not answer.
         """
-        from assay.intake.pushed import manifest_of
         from assay.remote import AssayServer, token_of
+        from assay.rundir.receiving import manifest_of
 
         token = token_of(None if self.token_file is None else Path(self.token_file))
         server = AssayServer(self.url, token, None if self.ca_file is None else Path(self.ca_file))
@@ -166,21 +166,21 @@ class PushResult(Answer):
 
 def announce_push(manifest: bytes, *, runs: str | PathLike[str] | None = None) -> PushState:
     """Begin to receive a session, or continue: the server's side of `push`."""
-    from assay.intake.pushed import announce
+    from assay.rundir.receiving import announce
 
     return announce(manifest, runs_directory(runs))
 
 
 def receive_push(name: str, offset: int, part: bytes, *, runs: str | PathLike[str] | None = None) -> int:
     """Keep a part of a session; returns where to continue."""
-    from assay.intake.pushed import receive
+    from assay.rundir.receiving import receive
 
     return receive(name, offset, part, runs_directory(runs))
 
 
 def complete_push(name: str, *, runs: str | PathLike[str] | None = None) -> MergeResult:
     """Check a session that was received, and merge it as `assay import` does."""
-    from assay.intake.pushed import complete
+    from assay.rundir.receiving import complete
 
     merged = complete(name, runs_directory(runs))
     updated(runs_directory(runs))
@@ -210,8 +210,8 @@ def _tell_nobody(_session: str, _sent: int, _total: int) -> None:
 def _send(
     server: AssayServer, session: Session, manifest: PushManifest, tell: Callable[[str, int, int], object]
 ) -> PushedSession:
-    from assay.intake.pushed import PushState, text_of
     from assay.remote import NotAssayError
+    from assay.rundir.receiving import PushState, text_of
 
     text = text_of(manifest)
 
@@ -239,7 +239,7 @@ def _send_content(
     state: PushState,
     tell: Callable[[str, int, int], object],
 ) -> PushedSession:
-    from assay.intake.pushed import parts_of
+    from assay.rundir.receiving import parts_of
 
     name, offset, sent, total = state.id, state.offset, 0, manifest.bytes
     stalls = 0

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import keyword
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -267,7 +268,8 @@ def function(kind: Callable[P, Q], answer: Callable[[Q], A]) -> Callable[P, A]:
             raise InputError(str(error)) from error
         return answer(query)
 
-    ask.__name__ = ask.__qualname__ = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+    ask.__name__ = ask.__qualname__ = f"{name}_" if keyword.iskeyword(name) else name
     ask.__module__ = kind.__module__
     ask.__signature__ = signature  # type: ignore[attr-defined]
     ask.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": signature.return_annotation}

@@ -76,6 +76,10 @@ class Scale(Question):
 
     def answer(self) -> ScalingCurves:
         """The curves with their conclusions. Raises InputError if nothing was measured at two sizes."""
+        return self.of_sets(run_sets(runs_directory(self.runs), dict.fromkeys(self.run)))
+
+    def of_sets(self, sets: Sequence[RunSet]) -> ScalingCurves:
+        """The same of runs that were selected already."""
         from assay.analyse.judgement import study_with_doubts
         from assay.analyse.scaling.curve import common_name, curves, machines
         from assay.analyse.scaling.study import study
@@ -84,7 +88,6 @@ class Scale(Question):
 
         prices = Prices(self.price_per_accelerator_hour, self.power_w)
         metric = self.metric or None
-        sets = run_sets(runs_directory(self.runs), dict.fromkeys(self.run))
         results = list({r.run.id: r for run_set in sets for r in run_set.results}.values())
         systems = list(dict.fromkeys(r.run.trial.system for r in results))
         several = len(sets) > 1 and len(systems) > 1

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from assay import durable, provenance, read
+from assay import provenance, read
 from assay.errors import AssayError, LaunchError, PlatformError, UnansweredError
-from assay.inputs import read_whole
+from assay.inputs import read_whole, sha256
 from assay.launch.launcher import JobLostError, JobRefusedError, Launcher
 from assay.plan import job_of, task_of
 from assay.records import (
@@ -292,7 +292,7 @@ def _difference(name: str, log: Path | None, end: StreamEnd) -> str | None:
             f"{name}: the job printed {counted(end.bytes, 'byte')} in {counted(end.lines, 'line')}, but "
             f"{counted(size, 'byte')} arrived: output was lost in transit, so its figures are not used"
         )
-    if log is not None and durable.sha256(log) != end.sha256:
+    if log is not None and sha256(log) != end.sha256:
         return f"{name}: {size} bytes arrived, as many as the job printed, but they differ: they are not used"
     return None
 

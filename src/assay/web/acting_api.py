@@ -15,16 +15,16 @@ from litestar.exceptions import PermissionDeniedException
 from litestar.params import Parameter
 
 from assay.errors import BusyError, InputError
-from assay.intake.pushed import (
+from assay.questions.push import announce_push, complete_push, receive_push
+from assay.questions.queue import enqueue, queue, queued_run_document, stop_queued, suite_in
+from assay.queue import QueueDirectory, QueueRequest
+from assay.rundir.receiving import (
     LARGEST_MANIFEST_BYTES,
     LARGEST_PART_BYTES,
     LostTrackError,
     announced_session,
     received_session,
 )
-from assay.questions.push import announce_push, complete_push, receive_push
-from assay.questions.queue import enqueue, queue, queued_run_document, stop_queued, suite_in
-from assay.queue import QueueDirectory, QueueRequest
 from assay.web.access import AccessRules, Audit
 from assay.web.acting import AnyRequest, act, entitled
 from assay.web.queue_pages import suites_of

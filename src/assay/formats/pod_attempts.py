@@ -13,10 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from assay.analyse.goodput import TOGETHER_S, JobAttempt, Outcome
 from assay.errors import InputError, Problem
+from assay.formats.job_attempts import TOGETHER_S, JobAttempt, Outcome, unreadable
 from assay.inputs import read_whole
-from assay.intake.job_attempts import unreadable
 
 _COMMAND: Final = "write it with `kubectl get pods --all-namespaces -o json`"
 _JOB_LABELS: Final = (

@@ -1,4 +1,4 @@
-"""Attempts at jobs from a table, Slurm's accounting, or a runs directory."""
+"""Attempts at jobs from a table or from Slurm's accounting."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
-from assay.analyse.goodput import JobAttempt, Outcome
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
-from assay.records import Run, RunState
-from assay.rundir import session as rundir
 
+Outcome = Literal["completed", "running", "cancelled", "preempted", "timed out", "failed", "interrupted"]
 OUTCOMES: Final = get_args(Outcome)
+TOGETHER_S: Final = 60.0  # failures this close in time, on a node that they share, have one cause
 _PARTS: Final = ("productive_s", "checkpoint_s", "restart_s", "lost_s", "stall_s")
 _NEEDED: Final = ("job", "nodes", "begin", "end", "outcome")
 _SLURM: Final[Mapping[str, Outcome]] = {
@@ -37,6 +37,37 @@ _SLURM: Final[Mapping[str, Outcome]] = {
     "REQUEUED": "interrupted",
 }
 _NOT_STARTED: Final = {"PENDING", "CONFIGURING", "RESV_DEL_HOLD", "SPECIAL_EXIT", "REVOKED"}
+
+
+@dataclass(frozen=True)
+class JobAttempt:
+    """One start of a job, on the nodes that it held from begin to end, seconds since 1970.
+
+    outcome  failed: its program; interrupted: its node or platform; all others are censored: they say only
+             that nothing failed until then
+    blamed   the node that failed, if the source names it
+    program  what ran, by the name that its jobs share; "": the job's own name
+
+    The parts of its time are in seconds; None: the source does not say.
+    """
+
+    job: str
+    nodes: tuple[str, ...]
+    begin_at: float
+    end_at: float
+    outcome: Outcome
+    blamed: str = ""
+    productive_s: float | None = None
+    checkpoint_s: float | None = None
+    restart_s: float | None = None
+    lost_s: float | None = None
+    stall_s: float | None = None
+    program: str = ""
+
+    @property
+    def duration_s(self) -> float:
+        """From begin to end."""
+        return self.end_at - self.begin_at
 
 
 def from_table(path: Path, until: float) -> list[JobAttempt]:
@@ -287,49 +318,3 @@ def _ranges(name: str) -> Iterator[str]:
         for number in range(int(first), int(last or first) + 1):
             for end in _ranges(tail):
                 yield f"{head}{number:0{len(first)}d}{end}"
-
-
-def from_runs(
-    runs_dir: Path, matches: Callable[[str], bool], until: float
-) -> tuple[list[JobAttempt], list[Problem]]:
-    """Attempts at trials of the sessions whose id matches, and which runs can't be read, and why."""
-    attempts, problems = list[JobAttempt](), list[Problem]()
-    for session in rundir.sessions(runs_dir):
-        if not matches(session.id) or session.lost_files:
-            continue
-        for attempt in session.attempts():
-            try:
-                run = attempt.run()
-            except InputError as error:
-                problems += error.problems
-                continue
-            if (job_attempt := _of_run(run, until)) is not None:
-                attempts.append(job_attempt)
-    return attempts, problems
-
-
-def _of_run(run: Run, until: float) -> JobAttempt | None:
-    if run.started_at is None or run.started_at >= until or run.source is not None:
-        return None
-    end = run.ended_at if run.state.final else None
-    later = end is None or end > until
-    outcome: Outcome = "completed"
-    if later:
-        outcome = "running"
-    elif run.job is not None and run.job.value in ("lost", "stopped"):
-        outcome = "interrupted"
-    elif run.job is not None and run.job.value == "cancelled":
-        outcome = "cancelled"
-    elif run.job is not None and run.job.value == "timed out":
-        outcome = "timed out"
-    elif run.state is RunState.FAILED:
-        outcome = "failed"
-    nodes = tuple(dict.fromkeys(place for place in run.places if place))
-    return JobAttempt(
-        run.id,
-        nodes,
-        run.started_at,
-        until if later else max(run.started_at, end or 0.0),
-        outcome,
-        program=run.trial.digest,
-    )

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from assay import api
 from assay.errors import InputError
-from assay.intake import job_attempts
-from assay.intake.job_attempts import expanded, from_sacct, from_table
+from assay.formats.job_attempts import expanded, from_sacct, from_table
 from command_line import assay as typed
 
 TABLE = """job,nodes,begin,end,outcome,productive_s,checkpoint_s
@@ -205,10 +204,10 @@ def test_runs_of_a_session_are_attempts(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "suite.json").write_text(json.dumps(suite))
     typed(tmp_path, "run", "suite.json", "--quiet")
-    found, unreadable = job_attempts.from_runs(tmp_path / "runs", lambda name: name.startswith("two/"), 4e9)
-    assert ([one.outcome for one in found], unreadable) == (["completed", "completed"], [])
-    assert all(one.duration_s > 0 and len(one.nodes) == 1 for one in found)
-    assert api.goodput("two", runs=tmp_path / "runs").by_size
+    answer = api.goodput("two", runs=tmp_path / "runs", until=4e9)
+    assert ([one.outcome for one in answer.attempts], answer.unreadable) == (["completed", "completed"], [])
+    assert all(one.duration_s > 0 and len(one.nodes) == 1 for one in answer.attempts)
+    assert answer.by_size
     damaged = next(tmp_path.glob("runs/two/*/*/attempt-1/run.json"))
     damaged.write_text("{")
     found_again = api.goodput("two", runs=tmp_path / "runs")

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from assay.durable import sync, write_atomic, writing
 from assay.errors import InputError, Problem
-from assay.intake.sessions import sha256
+from assay.inputs import sha256
 from assay.records import digest_of, to_plain
 from assay.rundir import session as rundir
 from assay.rundir.files import public_name, record_json, safe_name, set_name

@@ -14,39 +14,33 @@ from pathlib import Path
 from assay import read
 from assay.errors import InputError, Problem
 from assay.formats.numbers import FACTS, NUMBERS, Conditions, ExportedRun, Sheet, SheetRow, direction, load
-from assay.intake.sessions import ImportResult, create, imported_run, imported_trial
+from assay.questions.imported_runs import ImportedSession, kept_runs
 from assay.records import LATEST_TIME, Better, Run, RunState, digest_of
 from assay.rundir import session as rundir
 from assay.rundir.files import public_name, set_name, word
+from assay.rundir.imported import create, imported_run, imported_trial, refuse_a_suites_name
 
 SHEET = "rows.csv"  # a run's log: the header of its sheet and its own rows
 
 
-@dataclass(frozen=True)
-class NumbersRequest:
-    """Where to store the figures; `name` has the form of a suite's."""
-
-    runs_dir: Path
-    name: str
-    command_line: Sequence[str] = ()
-
-
-def import_numbers(path: Path, request: NumbersRequest) -> list[ImportResult]:
+def import_numbers(
+    path: Path, runs_dir: Path, name: str, command_line: Sequence[str] = ()
+) -> list[ImportedSession]:
     """Store each session of the sheet as one in the runs directory; the same rows are stored once.
 
     Raises InputError with every problem of the file, if the name is a suite's, or if a session of the
     sheet already exists with other rows.
     """
-    set_name(request.name)
+    set_name(name)
     table = load(path)
-    sheet = _Sheet(path, table, request, time.time())
+    sheet = _Sheet(path, table, runs_dir, name, command_line, time.time())
     _refuse_secrets(sheet)
     _refuse_equal_words(sheet)
     notes = tuple(_notes(table.rows))
     sessions: dict[str, list[SheetRow]] = {}
     for row in table.rows:
         sessions.setdefault(_word(row.session, "session"), []).append(row)
-    with rundir.choosing(request.runs_dir, request.name):
+    with rundir.choosing(runs_dir, name):
         _refuse_other_content(sheet, sessions)
         done = [_import_session(sheet, session, rows) for session, rows in sessions.items()]
     return [replace(done[0], notes=notes), *done[1:]]
@@ -58,7 +52,9 @@ class _Sheet:
 
     path: Path
     table: Sheet
-    asked: NumbersRequest
+    runs_dir: Path
+    name: str
+    command_line: Sequence[str]
     now: float
 
     def content(self, rows: Sequence[SheetRow]) -> str:
@@ -115,19 +111,16 @@ def _refuse_equal_words(sheet: _Sheet) -> None:
 
 def _refuse_other_content(sheet: _Sheet, sessions: Mapping[str, Sequence[SheetRow]]) -> None:
     """All or nothing: a session stored with other rows would count its runs twice."""
-    here = {s.name: s for s in rundir.sessions_of(sheet.asked.runs_dir, sheet.asked.name)}
+    here = {s.name: s for s in rundir.sessions_of(sheet.runs_dir, sheet.name)}
+    refuse_a_suites_name(here.values())
     problems = []
     for name, rows in sessions.items():
         if name in here and here[name].header.content != sheet.content(rows):
             what = (
-                f"session {name} of {sheet.asked.name} already exists with other rows; mark the new rows in "
+                f"session {name} of {sheet.name} already exists with other rows; mark the new rows in "
                 f"a column `session`, choose another --name, or remove {here[name].path} first"
             )
             problems.append(Problem(f"{sheet.path}:{rows[0].line}", what))
-    if any(not session.header.content for session in here.values()):
-        problems = [
-            Problem(f"--name {sheet.asked.name}", "has runs of a suite with that name; choose another name")
-        ]
     if problems:
         raise InputError(problems)
 
@@ -174,14 +167,13 @@ def _leaves_runs_alone(rows: Sequence[SheetRow], column: str) -> bool:
     return most_runs("") == 1 < most_runs(column)
 
 
-def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> ImportResult:
+def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> ImportedSession:
     """The session, created, or completed if an import was killed halfway."""
     content = sheet.content(rows)
     runs = _runs(sheet, name, rows, content)
-    known = [s for s in rundir.sessions_of(sheet.asked.runs_dir, sheet.asked.name) if s.name == name]
+    known = [s for s in rundir.sessions_of(sheet.runs_dir, sheet.name) if s.name == name]
     if known and known[0].header.finished_at is not None:
-        kept = tuple(attempt.run() for attempt in known[0].last_attempts().values())
-        return ImportResult(known[0], kept, added=False, notes=())
+        return ImportedSession(known[0], kept_runs(known[0]), added=False, notes=())
     session = known[0] if known else _create(sheet, name, [run for run, _ in runs], rows, content)
     with tempfile.TemporaryDirectory() as directory:
         log = Path(directory) / SHEET
@@ -193,8 +185,7 @@ def _import_session(sheet: _Sheet, name: str, rows: Sequence[SheetRow]) -> Impor
             state = RunState.FAILED if problems else RunState.FINISHED
             session.add(replace(run, state=state, cause="; ".join(problems)), logs=[log])
     rundir.mark_finished(session, time.time())
-    kept = tuple(attempt.run() for attempt in session.last_attempts().values())
-    return ImportResult(session, kept, added=True, notes=())
+    return ImportedSession(session, kept_runs(session), added=True, notes=())
 
 
 def _create(
@@ -206,11 +197,11 @@ def _create(
     for row in sorted(rows, key=lambda row: direction(row.metric, stated) is None):
         primary.setdefault(_word(row.workload, "workload"), row.metric)
     return create(
-        sheet.asked.runs_dir,
+        sheet.runs_dir,
         [run.trial for run in runs],
         content=content,
         primary_metric=primary,
-        command_line=sheet.asked.command_line,
+        command_line=sheet.command_line,
         name=name,
     )
 
@@ -242,7 +233,7 @@ def _run(sheet: _Sheet, session: str, rows: Sequence[SheetRow], trial_id: str, b
     workload, system = _word(first.workload, "workload"), _word(first.system, "system")
     params = {"better": sheet.better}
     exported = first.exported or ExportedRun(block, Conditions())
-    trial = imported_trial(sheet.asked.name, workload, NUMBERS.name, system, first.shape, params)
+    trial = imported_trial(sheet.name, workload, NUMBERS.name, system, first.shape, params)
     run = imported_run(replace(trial, id=trial_id, block=exported.block), f"{sheet.path.name}:{first.line}")
     run_id = f"{run.suite}/{session}/{trial_id}"
     begun_at = min(

@@ -23,10 +23,10 @@ from pathlib import Path
 from assay.durable import append, locked, make_directory, sync, write_atomic, writing
 from assay.errors import BusyError, HostError, InputError
 from assay.inputs import open_plain, read_whole
-from assay.intake import run_directories
-from assay.intake.run_directories import MergeResult
 from assay.records import from_json, to_compact_json
+from assay.rundir import merging
 from assay.rundir.files import public_name, safe_name, set_name
+from assay.rundir.merging import MergeResult
 from assay.rundir.session import Session
 from assay.units import human
 
@@ -72,7 +72,7 @@ class LostTrackError(InputError):
 
 def manifest_of(session: Session) -> PushManifest:
     """What to announce of a session. Raises InputError if it can't be imported elsewhere."""
-    content = run_directories.content_of(session)
+    content = merging.content_of(session)
     files = []
     for name in content.files:
         with open_plain(session.path / name) as file:
@@ -123,7 +123,7 @@ def announce(text: bytes, root: Path) -> PushState:
         raise InputError(f"the manifest is larger than {LARGEST_MANIFEST_BYTES} bytes")
     manifest = _checked(text)
     name, place = hashlib.sha256(text).hexdigest(), root / NAME
-    if run_directories.is_present(manifest.session, manifest.content, root):
+    if merging.is_present(manifest.session, manifest.content, root):
         return PushState(name, manifest.bytes, present=True)
     make_directory(place)
     _forget_old(place)
@@ -195,7 +195,7 @@ def complete(name: str, root: Path) -> MergeResult:
         try:
             _split(upload / "content", manifest, apart / manifest.session)
             _check_name(Session(apart / manifest.session), manifest)
-            [merged] = run_directories.merge(apart / manifest.session, root)
+            [merged] = merging.merge(apart / manifest.session, root)
         except InputError:
             shutil.rmtree(upload)
             raise
@@ -213,17 +213,17 @@ def _checked(text: bytes) -> PushManifest:
     set_name(suite)
     public_name(safe_name(session))
     names = {file.name for file in manifest.files}
-    wrong = [name for name in names if not run_directories.is_layout_name(name)]
+    wrong = [name for name in names if not merging.is_layout_name(name)]
     largest = max((file.bytes for file in manifest.files), default=0)
     if wrong:
         raise InputError(f"{wrong[0]!r} is no file of a session")
     if not mark or "session.json" not in names or len(names) != len(manifest.files):
         raise InputError("the manifest lacks session.json, or names a file twice")
-    if len(names) > run_directories.MOST_FILES or any(
+    if len(names) > merging.MOST_FILES or any(
         file.bytes < 0 or not re.fullmatch(r"[0-9a-f]{64}", file.sha256) for file in manifest.files
     ):
         raise InputError("the manifest has too many files, or a size or digest that can't be one")
-    if largest > run_directories.LARGEST_FILE_BYTES or manifest.bytes > run_directories.LARGEST_SESSION_BYTES:
+    if largest > merging.LARGEST_FILE_BYTES or manifest.bytes > merging.LARGEST_SESSION_BYTES:
         raise InputError("the session is larger than an imported one may be")
     return manifest
 

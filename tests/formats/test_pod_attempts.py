@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assay.errors import InputError
-from assay.intake.pod_attempts import from_pods
+from assay.formats.pod_attempts import from_pods
 from command_line import assay as typed
 
 UNTIL = 10_000.0
