@@ -9,7 +9,8 @@
 
 In a pattern, `{name}` is one word of the line. The name says what it is: a metric (with its unit as printed,
 if that is not the metric's own), the `step` or `epoch` of the line, or a label. A word of a line without a
-metric is a fact of the run, wherever else it occurs. `{}` is a number that is not used.
+metric is a fact of the run, wherever else it occurs. `{}` is a number that is not used. Words of an optional
+part may be absent.
 """
 
 from __future__ import annotations
@@ -144,8 +145,10 @@ class _Table(NamedTuple):
         """Store what a line says; return what it is if it is a final one."""
         for kind in self.kinds:
             match = kind.pattern.search(text)
-            texts = match.groupdict("") if match else {}
-            figures = self._figures(kind, texts, place) if match else None
+            if match is None:
+                continue
+            texts = {name: word for name, word in match.groupdict().items() if word is not None}
+            figures = self._figures(kind, texts, place)
             if figures is not None and kind.line.agrees(texts, latest):
                 log.figures += figures
                 latest |= texts
@@ -174,7 +177,9 @@ class _Table(NamedTuple):
                 labels[name] = _scalar(word)
         steps = {axis: numbers[axis] for axis in _AXES if axis in numbers}
         return [
-            LogFigure(name, numbers[name], labels, steps, place, unit) for name, unit in kind.units.items()
+            LogFigure(name, numbers[name], labels, steps, place, unit)
+            for name, unit in kind.units.items()
+            if name in numbers
         ]
 
 
