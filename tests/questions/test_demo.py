@@ -19,7 +19,7 @@ def test_three_verdicts_fit_on_one_screen(tmp_path: Path) -> None:
     assert done.returncode == EXIT_OK, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) <= 24
-    assert lines[-2] == "Now yours: assay try 'python train.py --batch {16,64}'"
+    assert lines[-1] == "Now yours: assay try 'python train.py --batch {16,64}'"
     commands = [line.strip() for line in lines if line.startswith("  assay try ")]
     assert len(commands) == 3
 

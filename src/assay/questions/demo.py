@@ -92,7 +92,6 @@ class Demonstration(Answer):
                 yield Paragraph(reason, indented=True)
         yield Paragraph("")
         yield Paragraph("Now yours: assay try 'python train.py --batch {16,64}'", wraps=False)
-        yield Paragraph("In a browser: assay serve   All commands: assay --help", "dim", wraps=False)
 
     def document(self) -> dict[str, Any]:
         """The document `assay.demo/1`."""

@@ -135,7 +135,7 @@ class Try(Question):
         counted_share = min(1.0, sum(durations_s) / spent_s)  # the limit counts the programs' own time
         left_s = max(max_time_s - spent_s, 0.001) * counted_share
         completed = try_runs.rounds_until_decided(
-            files, labels, runs_dir, left_s, report, shlex.split(self.command_line())
+            files, labels, runs_dir, left_s, began + max_time_s, report, shlex.split(self.command_line())
         )
         session = completed.session
         reindex(runs_dir, {session.id})
@@ -292,16 +292,16 @@ class TrialVerdict(Answer):
     @property
     def why_open(self) -> str:
         """Why it is undecided, and what would decide it; "" if it is decided."""
-        from assay.analyse.comparison.verdict import obstacle
+        from assay.analyse.comparison.verdict import obstacle, too_much
 
         undecided = [c for c in self.comparisons.primary if c.verdict == "undecided"]
         if not undecided:
             return ""
         first = undecided[0]
-        if obstacle(first) == "lost time":
+        if too_much(first.lost_to_others) or obstacle(first) == "lost time":
             share = max(first.lost_to_others)
-            waited = f"The runs waited up to {percent(share)} of their time for a CPU that others used"
-            return f"{waited}. More runs won't help; an idle machine will."
+            held = f"Others on its CPUs may have held one side back by up to {percent(share)}"
+            return f"{held}. More runs won't help; an idle machine will."
         if self.look.ended == "time is up":
             return (
                 f"The time was up after {counted(self.look.blocks, 'round')}; the same command with a longer "

@@ -156,16 +156,20 @@ def rounds_until_decided(
     files: TrialFiles,
     labels: Mapping[str, str],
     runs_dir: Path,
-    max_time_s: float,
+    limit_s: float,
+    until: float,
     report: Report,
     command_line: Sequence[str],
 ) -> CompletedSession:
     """Rounds of all commands until each comparison with the first one is decided.
 
+    limit_s  no round begins once the commands took this long together
+    until    when that will be, as of `time.monotonic`: for whoever waits
+
     Raises AssayError with its last lines as soon as a run fails.
     """
-    watch = partial(_Watch, labels=labels, report=report, phase="round", until=time.monotonic() + max_time_s)
-    return _completed(files, runs_dir, watch, Limits(MOST_ROUNDS, max_time_s), command_line)
+    watch = partial(_Watch, labels=labels, report=report, phase="round", until=until)
+    return _completed(files, runs_dir, watch, Limits(MOST_ROUNDS, limit_s), command_line)
 
 
 def _completed(
