@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict
-
 from assay.workloads import exchange
 from assay.workloads.exchange import ExchangeParams, metrics
 from assay.workloads.payload_log import payload_reader
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 
 class AllreduceParams(ExchangeParams):
@@ -16,9 +14,7 @@ class AllreduceParams(ExchangeParams):
     On two CPU cores, about 3 s: `{payload_bytes: [1024, 1048576, 16777216], min_time_s: 0.3}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"payload_bytes": [1024, 1048576, 16777216], "min_time_s": 0.3}]}
-    )
+    model_config = example(payload_bytes=[1024, 1048576, 16777216], min_time_s=0.3)
 
 
 ALLREDUCE = Workload(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from assay.workloads.training import TrainingParams, training_workload
+from assay.workloads.workload import example
 
 
 class BertParams(TrainingParams):
@@ -18,24 +19,18 @@ class BertParams(TrainingParams):
     data: bert, weights: /data/ckpt-28252.pt, precision: bf16, target: 0.72}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "width": 32,
-                    "heads": 2,
-                    "feedforward": 64,
-                    "layers": 2,
-                    "vocabulary_size": 64,
-                    "length": 16,
-                    "masked": 3,
-                    "batch_size": 8,
-                    "steps": 4,
-                    "warmup": 1,
-                    "window": 2,
-                }
-            ]
-        }
+    model_config = example(
+        width=32,
+        heads=2,
+        feedforward=64,
+        layers=2,
+        vocabulary_size=64,
+        length=16,
+        masked=3,
+        batch_size=8,
+        steps=4,
+        warmup=1,
+        window=2,
     )
 
     batch_size: int = Field(32, ge=1, description="Samples in each rank's micro-batch.")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from assay.errors import InputError
 from assay.formats.reader import Reader
@@ -21,7 +21,7 @@ from assay.workloads.exchange import (
     read,
     read_with_links,
 )
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 # Open MPI's byte transfer layers; vader is the name of shared memory in version 4 and still an alias in 5.
 # Source: Open MPI's documentation, setting MCA parameters through the environment.
@@ -40,7 +40,7 @@ class CollectivesParams(ExchangeParams):
     `{operation: alltoall, payload_bytes: [1024, 1048576], min_time_s: 0.3}`.
     """
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"operation": "alltoall"}]})
+    model_config = example(operation="alltoall")
 
     operation: Operation = Field("all_reduce", description="Which collective; sendrecv goes around a ring.")
     mode: Literal["auto", "tcp", "infiniband", "gpudirect", "shared-memory"] = Field(

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from assay.errors import PluginError
@@ -225,13 +225,7 @@ class CommandMetric(Params):
     `rate: {pattern: 'images/sec: (?P<value>[-+.0-9eE]+)', unit: images/s, better: higher, pick: median}`
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"pattern": rf"images/sec: (?P<value>{NUMBER})", "unit": "images/s", "better": "higher"}
-            ]
-        }
-    )
+    model_config = example(pattern=rf"images/sec: (?P<value>{NUMBER})", unit="images/s", better="higher")
 
     pattern: str | None = Field(
         None,

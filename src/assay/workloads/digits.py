@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from assay.errors import InputError
 from assay.formats.reader import Params, Reader
 from assay.records import Metric, Reading, Shape, Task, TrainingRun
 from assay.workloads.program import program_task
 from assay.workloads.training import read_to_target
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 DATA = "assay_payloads/datasets/digits.csv.gz"
 TRAIN_SAMPLES = 1344  # of the 1,797 images; the program's own split
@@ -43,7 +43,7 @@ class DigitsParams(Params):
     The defaults take 7 to 14 epochs, about 3 s on one CPU core, half of which is importing torch.
     """
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"target": 0.98, "global_batch_size": 64}]})
+    model_config = example(target=0.98, global_batch_size=64)
 
     target: float = Field(0.98, gt=0, le=1, description="Accuracy on the 453 evaluation images, 0 to 1.")
     global_batch_size: int = Field(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from assay.errors import InputError
 from assay.formats.reader import Params
 from assay.records import Metric, Shape, Task
 from assay.workloads.payload_log import payload_reader
 from assay.workloads.program import program_task
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 _ALIGNED = 4096  # bytes; reads that bypass the page cache are multiples of this
 
@@ -35,9 +35,7 @@ class DiskParams(Params):
     `{directory: /scratch, size_bytes: 8589934592}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"directory": "/tmp", "size_bytes": 2**26, "min_time_s": 0.2}]}  # noqa: S108
-    )
+    model_config = example(directory="/tmp", size_bytes=2**26, min_time_s=0.2)  # noqa: S108
 
     directory: str | None = Field(
         None,

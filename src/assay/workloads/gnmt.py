@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from assay.workloads.training import TrainingParams, training_workload
+from assay.workloads.workload import example
 
 
 class GnmtParams(TrainingParams):
@@ -15,21 +16,7 @@ class GnmtParams(TrainingParams):
     batch_size: 256, target: 0.24}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "width": 32,
-                    "vocabulary_size": 64,
-                    "length": 8,
-                    "batch_size": 8,
-                    "steps": 4,
-                    "warmup": 1,
-                    "window": 2,
-                }
-            ]
-        }
-    )
+    model_config = example(width=32, vocabulary_size=64, length=8, batch_size=8, steps=4, warmup=1, window=2)
 
     batch_size: int = Field(128, ge=1, description="Sentence pairs in each rank's micro-batch.")
     learning_rate: float = Field(2e-3, gt=0, description="Peak learning rate of Adam, for a batch of 2,048.")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from assay.formats import gpu_burn, nvbandwidth
 from assay.formats.reader import Params
 from assay.records import Shape, Task
 from assay.workloads.program import program_task
 from assay.workloads.site_reports import reported_reader
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 
 class NvbandwidthParams(Params):
@@ -22,9 +22,7 @@ class NvbandwidthParams(Params):
     A test that the node's GPUs don't support counts as waived.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"tests": ["device_to_device_memcpy_read_ce"], "samples": 5}]}
-    )
+    model_config = example(tests=["device_to_device_memcpy_read_ce"], samples=5)
 
     tests: tuple[Annotated[str, Field(pattern=r"^\w+$")], ...] = Field(
         (), description="Names of tests; default: all that the node's GPUs support."
@@ -46,7 +44,7 @@ class GpuBurnParams(Params):
     The trial fails if a GPU computes wrong results or dies.
     """
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"seconds": 300, "tensor_cores": True}]})
+    model_config = example(seconds=300, tensor_cores=True)
 
     seconds: int = Field(60, ge=1, description="Duration.")
     precision: str = Field(

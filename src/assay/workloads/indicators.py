@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from assay.formats.reader import Params
 from assay.records import Metric, Shape, Task
 from assay.workloads.payload_log import payload_reader
 from assay.workloads.program import program_task
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 METRICS = (
     Metric("step_time", "s", "lower", "seconds of one step of an indicator, or of the framework's import"),
@@ -26,11 +26,7 @@ class IndicatorsParams(Params):
     About 3 s on one CPU core: `{framework: numpy, indicators: [matmul, conv2d], min_time_s: 0.2}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"framework": "numpy", "indicators": ["matmul", "conv2d"], "min_time_s": 0.2}]
-        }
-    )
+    model_config = example(framework="numpy", indicators=["matmul", "conv2d"], min_time_s=0.2)
 
     framework: Literal["torch", "numpy", "jax", "tensorflow"] = Field(
         "torch", description="What computes; it must be installed where trials run."

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from assay.errors import InputError
 from assay.formats.loadgen import printed_run
@@ -16,7 +16,7 @@ from assay.formats.reader import Params, Reader
 from assay.records import Metric, Reading, Shape, Task
 from assay.workloads import payload_log
 from assay.workloads.program import program_task
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 ACCURACY = Metric(
     "accuracy",
@@ -62,9 +62,7 @@ class InferenceParams(Params):
     600 s is a measurement, but not an MLPerf result.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"model": "mobilenet", "size": 32, "min_duration_s": 1}]}
-    )
+    model_config = example(model="mobilenet", size=32, min_duration_s=1)
 
     model: Model = Field(
         "resnet50", description="The network; its weights are random unless `weights` names a file."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from assay.formats import iperf3
 from assay.formats.reader import Params
@@ -13,7 +13,7 @@ from assay.records import Scalar, Shape, Task
 from assay.workloads.program import program_task
 from assay.workloads.site_reports import reported_reader
 from assay.workloads.two_workers import Direction, check_two_workers
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 _OF_UDP: Final = ("jitter", "lost")
 METRICS: Final = tuple(metric for metric in iperf3.METRICS if metric.name not in _OF_UDP)
@@ -26,7 +26,7 @@ class Iperf3Params(Params):
     The defaults take about 25 s. How it runs and how to read the results: docs/how-to/point-to-point.md.
     """
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"streams": 4, "seconds": 5}]})
+    model_config = example(streams=4, seconds=5)
 
     streams: int = Field(1, ge=1, le=128, description="Concurrent connections.")
     seconds: int = Field(10, ge=1, description="Measured seconds in each direction.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from assay.errors import InputError, Problem
 from assay.formats.figures import MOST_PROBLEMS
@@ -18,7 +18,7 @@ from assay.formats.reader import Params, Reader
 from assay.records import Metric, Reading, Shape, Task, TaskFile
 from assay.workloads import payload_log
 from assay.workloads.program import absolute, content, program_task
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 CONFIDENCE = 0.99  # of LoadGen's early stopping, by which the client calls a run VALID
 LENGTHS = "lengths.csv"  # the table's name next to the client
@@ -65,22 +65,16 @@ class LlmServingParams(Params):
     users: 2, requests: 20, min_duration_s: 0, input_tokens: 16, output_tokens: 16}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "url": "http://gpu7:8000/v1",
-                    "model": "meta-llama/Llama-3.1-8B-Instruct",
-                    "scenario": "search",
-                    "rate": 4.0,
-                    "ttft_bound_s": 2.0,
-                    "tpot_bound_s": 0.1,
-                    "input_tokens": "lognormal 500 0.8",
-                    "output_tokens": 128,
-                    "extra": {"ignore_eos": True},
-                }
-            ]
-        }
+    model_config = example(
+        url="http://gpu7:8000/v1",
+        model="meta-llama/Llama-3.1-8B-Instruct",
+        scenario="search",
+        rate=4.0,
+        ttft_bound_s=2.0,
+        tpot_bound_s=0.1,
+        input_tokens="lognormal 500 0.8",
+        output_tokens=128,
+        extra={"ignore_eos": True},
     )
 
     url: str | None = Field(

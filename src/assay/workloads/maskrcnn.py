@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from assay.formats.sample_flops import mask_rcnn_flops
 from assay.workloads.training import TrainingParams, training_workload
+from assay.workloads.workload import example
 
 RESNET50 = (3, 4, 6, 3)
 WIDTH = 256
@@ -21,22 +22,16 @@ class MaskRcnnParams(TrainingParams):
     backbone: /data/resnet50.pth, batch_size: 6, learning_rate: 0.06, target: 0.377}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "min_size": 64,
-                    "max_size": 96,
-                    "blocks": [1, 1, 1, 1],
-                    "width": 32,
-                    "regions": 32,
-                    "batch_size": 2,
-                    "steps": 4,
-                    "warmup": 1,
-                    "window": 2,
-                }
-            ]
-        }
+    model_config = example(
+        min_size=64,
+        max_size=96,
+        blocks=[1, 1, 1, 1],
+        width=32,
+        regions=32,
+        batch_size=2,
+        steps=4,
+        warmup=1,
+        window=2,
     )
 
     batch_size: int = Field(2, ge=1, description="Images in each rank's micro-batch.")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from assay.formats.reader import Params
 from assay.records import Metric, Shape, Task
 from assay.workloads.payload_log import payload_reader
 from assay.workloads.program import program_task
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 METRICS = (
     Metric("flop_rate", "FLOP/s", "higher", "operations per second of all ranks together, 2n³ per product"),
@@ -26,9 +26,7 @@ class MatmulParams(Params):
     About 3 s on one CPU core: `{sizes: [1024], dtypes: [fp32, bf16], min_time_s: 0.5}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"sizes": [1024], "dtypes": ["fp32", "bf16"], "min_time_s": 0.5}]}
-    )
+    model_config = example(sizes=[1024], dtypes=["fp32", "bf16"], min_time_s=0.5)
 
     sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (512, 1024, 2048), min_length=1, description="Rows of the square matrices."

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from assay.formats.reader import Params
 from assay.records import Metric, Shape, Task
 from assay.workloads.payload_log import payload_reader
 from assay.workloads.program import program_task
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 METRICS = (
     Metric(
@@ -29,7 +29,7 @@ class MembwParams(Params):
     About 3 s on one CPU core: `{min_time_s: 0.5}`.
     """
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"min_time_s": 0.5}]})
+    model_config = example(min_time_s=0.5)
 
     array_bytes: int | None = Field(
         None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from assay.workloads.training import TrainingParams, training_workload
+from assay.workloads.workload import example
 
 PLANES = 17  # input planes of a position: Silver et al. 2017
 
@@ -17,11 +18,7 @@ class MiniGoParams(TrainingParams):
     replaced. The target is the share of games won against `opponent`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"board_size": 5, "blocks": 2, "filters": 16, "batch_size": 32, "steps": 10}]
-        }
-    )
+    model_config = example(board_size=5, blocks=2, filters=16, batch_size=32, steps=10)
 
     batch_size: int = Field(4096, ge=1, description="Positions in each rank's micro-batch.")
     window: int = Field(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from assay.errors import InputError
 from assay.formats.nccl_tests import figures, nccl_test
@@ -15,7 +15,7 @@ from assay.records import Measurement, Reading, Shape, Task
 from assay.workloads import exchange
 from assay.workloads.exchange import NCCL_MODES, Mode, Operation
 from assay.workloads.program import program_task
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 _LOG = "rank-0.log"
 
@@ -48,7 +48,7 @@ class NcclTestsParams(Params):
     `{operation: all_reduce, mode: [tcp, infiniband, gpudirect]}`.
     """
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"operation": "all_reduce", "mode": "tcp"}]})
+    model_config = example(operation="all_reduce", mode="tcp")
 
     operation: Operation = Field("all_reduce", description="Which collective.")
     program: str | None = Field(

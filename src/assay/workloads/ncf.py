@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from assay.workloads.training import TrainingParams, training_workload
+from assay.workloads.workload import example
 
 
 class NCFParams(TrainingParams):
@@ -17,11 +18,7 @@ class NCFParams(TrainingParams):
     before logs had their present format, so no rules exist to check its log.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"users": 1000, "items": 500, "batch_size": 1024, "steps": 10, "warmup": 1}]
-        }
-    )
+    model_config = example(users=1000, items=500, batch_size=1024, steps=10, warmup=1)
 
     batch_size: int = Field(65_536, ge=1, description="Samples in each rank's micro-batch.")
     learning_rate: float = Field(2e-4, gt=0, description="Learning rate of Adam.")

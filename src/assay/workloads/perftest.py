@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from assay.formats import perftest
 from assay.formats.reader import Params
@@ -12,7 +12,7 @@ from assay.records import Metric, Shape, Task
 from assay.workloads.program import program_task
 from assay.workloads.site_reports import reported_reader
 from assay.workloads.two_workers import Direction, check_two_workers
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 Program = Literal["ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat"]
 _LATENCY: Final = "_lat"
@@ -27,9 +27,7 @@ class PerftestParams(Params):
     one node are named in the run's facts. How it runs and what failures mean: docs/how-to/point-to-point.md.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"program": "ib_write_bw", "devices": ["mlx5_0"], "queue_pairs": 4}]}
-    )
+    model_config = example(program="ib_write_bw", devices=["mlx5_0"], queue_pairs=4)
 
     program: Program = Field("ib_write_bw", description="Which test; `_lat` measures latency.")
     directory: str | None = Field(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from assay.formats.sample_flops import resnet_flops
 from assay.workloads.training import TrainingParams, training_workload
+from assay.workloads.workload import example
 
 
 class ResNet50Params(TrainingParams):
@@ -17,11 +18,7 @@ class ResNet50Params(TrainingParams):
     target: `{mode: real, data: imagenet, target: 0.759, max_epochs: 41, opt_name: lars, learning_rate: 8}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"batch_size": 8, "image_size": 64, "steps": 4, "warmup": 1, "window": 2}]
-        }
-    )
+    model_config = example(batch_size=8, image_size=64, steps=4, warmup=1, window=2)
 
     model: Literal["resnet18", "resnet34", "resnet50"] = Field(
         "resnet50", description="The network; use a smaller one to try things out."

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from assay.workloads.frames import CHOOSE_HELP, Choose, is_unset
 from assay.workloads.program import absolute
 from assay.workloads.training import TrainingParams, training_workload
+from assay.workloads.workload import example
 
 # Forward FLOPs per pixel for 20 classes, by torch's counter; 653 GFLOP for 1,216 × 1,920 with the first.
 FLOPS_A_PIXEL = {
@@ -27,20 +28,7 @@ class SegmentationParams(TrainingParams):
     window: 2}`. On the data: `{mode: real, data: /data/a2d2/camera_lidar_semantic, max_epochs: 10}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "encoder": "resnet18",
-                    "image_size": [64, 96],
-                    "batch_size": 2,
-                    "steps": 4,
-                    "warmup": 1,
-                    "window": 2,
-                }
-            ]
-        }
-    )
+    model_config = example(encoder="resnet18", image_size=[64, 96], batch_size=2, steps=4, warmup=1, window=2)
 
     batch_size: int = Field(4, ge=1, description="Images in each rank's micro-batch.")
     max_epochs: float = Field(10, gt=0, description="Epochs after which training ends in `real` mode.")

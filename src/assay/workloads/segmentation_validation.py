@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from assay.formats.reader import Params
 from assay.records import Metric, Shape, Task
 from assay.workloads.payload_log import payload_reader
 from assay.workloads.program import absolute, program_task
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 METRICS = (
     Metric("throughput", "images/s", "higher", "frames per second of all ranks together, with reading them"),
@@ -26,11 +26,7 @@ class SegmentationValidationParams(Params):
     up by scene, camera and tag. Paths are those on the nodes. How to: docs/how-to/data-validate.md.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"checkpoint": "/runs/a2d2/trained.pt", "manifest": "/data/all.jsonl"}]
-        }
-    )
+    model_config = example(checkpoint="/runs/a2d2/trained.pt", manifest="/data/all.jsonl")
 
     checkpoint: str = Field(
         description="trained.pt or checkpoint.pt that a training of `segmentation` saved."

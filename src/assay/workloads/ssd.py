@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from assay.workloads.training import TrainingParams, training_workload
+from assay.workloads.workload import example
 
 # Forward for a 300 × 300 image and 80 classes: 31.7 GFLOP by torch's counter. Backward takes twice that.
 TRAINING_FLOPS_AT_300 = 3 * 31.72e9
@@ -19,13 +20,7 @@ class SsdParams(TrainingParams):
     batch_size: 120, learning_rate: 0.0875, target: 0.23}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"image_size": 64, "blocks": [1, 1, 1], "batch_size": 4, "steps": 4, "warmup": 1, "window": 2}
-            ]
-        }
-    )
+    model_config = example(image_size=64, blocks=[1, 1, 1], batch_size=4, steps=4, warmup=1, window=2)
 
     learning_rate: float = Field(
         2.5e-3, gt=0, description="Of SGD with momentum 0.9, at its highest; for a batch of 32."

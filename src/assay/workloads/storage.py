@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from assay.errors import InputError
 from assay.formats import fio
@@ -25,7 +25,7 @@ from assay.units import factor
 from assay.workloads import payload_log
 from assay.workloads.program import program_task
 from assay.workloads.site_reports import reports
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, example
 
 Phase = Literal[
     "sequential-write",
@@ -63,19 +63,7 @@ class StorageParams(Params):
     docs/how-to/storage.md.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "directory": "/tmp",  # noqa: S108
-                    "size_bytes": 2**26,
-                    "seconds": 1,
-                    "checkpoint_bytes": 2**26,
-                    "files": 2000,
-                }
-            ]
-        }
-    )
+    model_config = example(directory="/tmp", size_bytes=2**26, seconds=1, checkpoint_bytes=2**26, files=2000)  # noqa: S108
 
     directory: str = Field(pattern="^/", description="Directory on the nodes, on the storage to measure.")
     phases: tuple[Phase, ...] = Field(

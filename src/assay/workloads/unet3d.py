@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from assay.workloads.training import TrainingParams, training_workload
+from assay.workloads.workload import example
 
 CLASSES = 3  # background, kidney, tumour
 
@@ -20,11 +21,7 @@ class UNet3DParams(TrainingParams):
     batch_size: 7, target: 0.908}`.
     """
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"patch_size": 16, "filters": [8, 16, 32], "steps": 4, "warmup": 1, "window": 2}]
-        }
-    )
+    model_config = example(patch_size=16, filters=[8, 16, 32], steps=4, warmup=1, window=2)
 
     batch_size: int = Field(2, ge=1, description="Patches in each rank's micro-batch.")
     learning_rate: float = Field(2.0, gt=0, description="Learning rate of SGD with Nesterov momentum 0.9.")

@@ -6,15 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from assay.formats.reader import Reader
 from assay.records import Shape, Task
 
 
+def example(**params: Any) -> ConfigDict:
+    """The configuration of a model of parameters that has these as its example, in JSON's types."""
+    return ConfigDict(json_schema_extra={"examples": [params]})
+
+
 @dataclass(frozen=True)
 class Workload:
-    """A reader whose runs Assay can start. Each file in this room makes one; `WORKLOADS` lists them by name.
+    """A reader whose runs Assay can start. `WORKLOADS` lists them by name.
 
     reader     how its logs are read, with its name and parameters
     about      one-line description for people
