@@ -17,7 +17,7 @@ from assay.inputs import read_whole
 from assay.records import Shape, Task, digest_of, to_plain
 from assay.suite import Benchmark, Suite, Systems
 from assay.workloads import Workload
-from assay.workloads.staged_data import with_data
+from assay.workloads.data import with_data
 
 Place = tuple[str, int, Shape]  # benchmark, index of its point, shape
 _ANY_SEED = 0  # a task is made with a fixed seed if a digest must not depend on the seed

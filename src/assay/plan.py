@@ -27,8 +27,8 @@ from assay.suite import Benchmark, Suite, SweepPoint, System, Systems, requireme
 from assay.suite.findings import Where, findings, in_order, read_strictly, unknown
 from assay.suite.requirements import MetricsOf
 from assay.workloads import WORKLOADS, Workload
-from assay.workloads.every_run import PEAK_RSS
-from assay.workloads.staged_data import with_data
+from assay.workloads.data import with_data
+from assay.workloads.workload import PEAK_RSS
 
 MAX_TRIALS = 100_000
 MAX_ID = 120

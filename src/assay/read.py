@@ -39,8 +39,8 @@ from assay.telemetry.gpu_use import GpuEnergy, gpu_energy, gpu_uses
 from assay.telemetry.recorded import FOLDERS, uncovered
 from assay.units import counted, human
 from assay.workloads import WORKLOADS
-from assay.workloads.every_run import PEAK_RSS, WALL_TIME
 from assay.workloads.payload_log import finite
+from assay.workloads.workload import PEAK_RSS, WALL_TIME
 from assay_payloads.datasets.manifest import ManifestError, header
 
 _STAGING = "staging-"

@@ -14,7 +14,7 @@ from assay.formats.reader import IMPORTED, Params, Reader
 from assay.plan import task_of
 from assay.records import Measurement, Reading, Series, Shape, TrainingRun, to_json
 from assay.rundir.imported import imported_run, imported_trial
-from assay.workloads import WORKLOADS, matmul
+from assay.workloads import WORKLOADS, micro
 
 
 def test_the_names_that_kept_runs_have_are_still_read() -> None:
@@ -57,8 +57,8 @@ def test_a_reader_that_changed_reads_its_own_runs_again_and_no_other(
     others = [read.read_by(name) for name in ("digits", "mlperf", "of-a-newer-assay")]
     before = read.read_by("matmul")
     assert all(map(read.is_current, [before, *others]))
-    changed = replace(matmul.MATMUL.reader, version=99)
-    monkeypatch.setattr(matmul, "MATMUL", replace(matmul.MATMUL, reader=changed))
+    changed = replace(micro.MATMUL.reader, version=99)
+    monkeypatch.setattr(micro, "MATMUL", replace(micro.MATMUL, reader=changed))
     assert not read.is_current(before)
     assert all(map(read.is_current, others))
     assert not read.is_current("damaged")

@@ -8,8 +8,7 @@ import pytest
 
 from assay.errors import InputError
 from assay.records import Shape
-from assay.workloads.collectives import COLLECTIVES, CollectivesParams
-from assay.workloads.nccl_tests import NCCL_TESTS, NcclTestsParams
+from assay.workloads.exchange import COLLECTIVES, NCCL_TESTS, CollectivesParams, NcclTestsParams
 
 PAIR = Shape(2, 1)
 

@@ -42,10 +42,7 @@ def test_a_suite_of_one_command_imports_no_other_workload_and_for_values_that_ar
     assert {name for name in imported if name.startswith("assay.workloads.")} == {
         "assay.workloads.command",
         "assay.workloads.command_metrics",
-        "assay.workloads.every_run",
-        "assay.workloads.frames",
-        "assay.workloads.payload_log",
-        "assay.workloads.program",
-        "assay.workloads.staged_data",
         "assay.workloads.workload",
+        "assay.workloads.data",
+        "assay.workloads.payload_log",
     }

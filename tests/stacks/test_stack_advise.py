@@ -25,7 +25,7 @@ from assay.stacks.advisories import AdvisoryDatabase, advisory_of
 from assay.stacks.indicators import series_of
 from assay.stacks.stack import HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.stacks.uv import requirements_of
-from assay.workloads.every_run import PEAK_RSS
+from assay.workloads.workload import PEAK_RSS
 from observed_stacks import failed, results
 from package_index import PackageIndex, Release
 

@@ -14,7 +14,7 @@ from test_nvbandwidth import V0_8
 from assay.cli import assay
 from assay.payload_files import lay_out
 from assay.records import Shape
-from assay.workloads.gpu_checks import GPU_BURN, NVBANDWIDTH, GpuBurnParams, NvbandwidthParams
+from assay.workloads.micro import GPU_BURN, NVBANDWIDTH, GpuBurnParams, NvbandwidthParams
 from payload_processes import end, start
 
 

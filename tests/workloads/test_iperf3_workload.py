@@ -16,7 +16,7 @@ import pytest
 
 from assay.payload_files import lay_out
 from assay.records import Reading, Shape
-from assay.workloads.iperf3 import IPERF3, Iperf3Params
+from assay.workloads.point_to_point import IPERF3, Iperf3Params
 from conftest import require
 from payload_processes import end, free_port, start, torchrun
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)

@@ -17,7 +17,7 @@ from test_nccl_tests import V2_13
 from assay.errors import InputError
 from assay.payload_files import lay_out
 from assay.records import Shape
-from assay.workloads.nccl_tests import NCCL_TESTS, NcclTestsParams
+from assay.workloads.exchange import NCCL_TESTS, NcclTestsParams
 from assay_payloads.exchange.nccl_tests import gpus_here
 
 SOCKETS = "node-a:1:1 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n"

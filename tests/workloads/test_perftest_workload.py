@@ -24,7 +24,7 @@ from test_perftest import GBITS, JSON, LATENCY, MIB, OLD, UNQUOTED
 from assay.errors import InputError
 from assay.payload_files import lay_out
 from assay.records import Reading, Shape
-from assay.workloads.perftest import PERFTEST, PerftestParams
+from assay.workloads.point_to_point import PERFTEST, PerftestParams
 from assay_payloads.exchange import perftest
 from conftest import SUPPORT, long_but, require
 from payload_processes import end, free_port, start, torchrun

@@ -15,9 +15,8 @@ from test_perftest import JSON, MIB
 from test_workloads import line, whole
 
 from assay.records import Reading, from_json, to_json
-from assay.workloads.gpu_checks import GPU_BURN, NVBANDWIDTH
-from assay.workloads.iperf3 import IPERF3
-from assay.workloads.perftest import PERFTEST, PerftestParams
+from assay.workloads.micro import GPU_BURN, NVBANDWIDTH
+from assay.workloads.point_to_point import IPERF3, PERFTEST, PerftestParams
 from assay.workloads.site_reports import reports
 
 START, END = "INTERVAL_START", "INTERVAL_END"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from assay.formats.reader import Params, Reader
 from assay.records import Measurement, Metric, Reading, Series, Shape, Task, TaskFile
 from assay.workloads.payload_log import payload_reader
-from assay.workloads.program import program_task
-from assay.workloads.workload import Workload
+from assay.workloads.workload import Workload, program_task
 
 __all__ = [
     "Measurement",

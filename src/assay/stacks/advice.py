@@ -33,7 +33,7 @@ from assay.stacks.indicators import (
     software_of,
 )
 from assay.stacks.stack import HardwareClass, Observation, Stack
-from assay.workloads.every_run import PEAK_RSS
+from assay.workloads.workload import PEAK_RSS
 
 Goal = Literal["performance", "stable", "latest", "testing", "security"]
 GOALS: Final[tuple[Goal, ...]] = ("performance", "stable", "latest", "testing", "security")

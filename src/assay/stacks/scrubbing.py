@@ -17,7 +17,7 @@ from assay.records import Scalar
 from assay.stacks.image import OF_WHEEL, pins
 from assay.stacks.stack import Observation, Stack, StackMetric, StackWorkload
 from assay.workloads import WORKLOADS
-from assay.workloads.every_run import PEAK_RSS
+from assay.workloads.workload import PEAK_RSS
 
 DAY_S: Final = 86400
 LEFT_OUT: Final = "left_out"  # the setting that stands for everything that is left out

@@ -1,4 +1,4 @@
-"""The workloads that Assay can run: one file for each, listed here by name and imported on first use."""
+"""The workloads that Assay can run, listed here by module and name, and imported on first use."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from assay.workloads.workload import Workload
 __all__ = ["PARAMS", "PLACES", "WORKLOADS", "Workload"]
 
 _MODULES = (
-    *("resnet50", "ssd", "maskrcnn", "unet3d", "segmentation", "segmentation_validation"),
-    *("bert", "gnmt", "transformer", "ncf", "minigo", "digits"),
-    *("matmul", "indicators", "membw", "disk", "storage", "gpu_checks:nvbandwidth", "gpu_checks:gpu_burn"),
-    *("allreduce", "collectives", "nccl_tests", "perftest", "iperf3", "inference", "llm_serving", "command"),
+    *("vision: resnet50 ssd maskrcnn unet3d", "segmentation: segmentation segmentation_validation"),
+    *("language: bert gnmt transformer", "ncf: ncf", "minigo: minigo", "digits: digits"),
+    *("micro: matmul indicators membw", "storage: disk storage", "micro: nvbandwidth gpu_burn"),
+    *("exchange: allreduce collectives nccl_tests", "point_to_point: perftest iperf3"),
+    *("inference: inference", "llm_serving: llm_serving", "command: command"),
 )
 PLACES: Final = {
     name.replace("_", "-"): f"assay.workloads.{module}:{name.upper()}"
-    for module, name in ((place.partition(":")[0], place.rpartition(":")[2]) for place in _MODULES)
+    for module, names in (line.split(": ") for line in _MODULES)
+    for name in names.split()
 }
 
 

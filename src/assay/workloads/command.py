@@ -13,10 +13,8 @@ from assay.records import FRAMES_FILE, Shape, Task, TaskFile
 from assay.secret_reference import EnvironmentValue
 from assay.workloads import command_metrics
 from assay.workloads.command_metrics import CommandMetric, check_readers
-from assay.workloads.every_run import WALL_TIME
-from assay.workloads.frames import CHOOSE_HELP, Choose, is_unset
-from assay.workloads.program import absolute, content
-from assay.workloads.workload import Workload
+from assay.workloads.data import CHOOSE_HELP, Choose, is_unset
+from assay.workloads.workload import WALL_TIME, Workload, absolute, content
 
 NonEmpty = Annotated[str, Field(min_length=1)]
 

@@ -34,6 +34,7 @@ from assay.inputs import LONGEST_LINE, Log
 from assay.records import Better, Measurement, Metric, Reading, Scalar, Series, TrainingRun
 from assay.units import convert, factor
 from assay.workloads.payload_log import finite
+from assay.workloads.workload import example
 
 VALUE = "value"
 # What MLPerf's rules derive from a log: metric → its unit and how to compute it from a successful training.

@@ -11,9 +11,8 @@ from pydantic import Field, field_validator
 from assay.errors import InputError
 from assay.formats.reader import Params, Reader
 from assay.records import Metric, Reading, Shape, Task, TrainingRun
-from assay.workloads.program import program_task
 from assay.workloads.training import read_to_target
-from assay.workloads.workload import Workload, example
+from assay.workloads.workload import Workload, example, program_task
 
 DATA = "assay_payloads/datasets/digits.csv.gz"
 TRAIN_SAMPLES = 1344  # of the 1,797 images; the program's own split

@@ -15,8 +15,7 @@ from assay.formats.mlperf_inference import LoadgenLogParams, metrics_of
 from assay.formats.reader import Params, Reader
 from assay.records import Metric, Reading, Shape, Task
 from assay.workloads import payload_log
-from assay.workloads.program import program_task
-from assay.workloads.workload import Workload, example
+from assay.workloads.workload import Workload, example, program_task
 
 ACCURACY = Metric(
     "accuracy",

@@ -17,8 +17,7 @@ from assay.formats.figures import MOST_PROBLEMS
 from assay.formats.reader import Params, Reader
 from assay.records import Metric, Reading, Shape, Task, TaskFile
 from assay.workloads import payload_log
-from assay.workloads.program import absolute, content, program_task
-from assay.workloads.workload import Workload, example
+from assay.workloads.workload import Workload, absolute, content, example, program_task
 
 CONFIDENCE = 0.99  # of LoadGen's early stopping, by which the client calls a run VALID
 LENGTHS = "lengths.csv"  # the table's name next to the client

@@ -14,9 +14,8 @@ from assay.formats.mlperf import training_run
 from assay.formats.reader import Params, Reader
 from assay.records import FRAMES_FILE, Metric, Reading, Shape, Task, TrainingRun
 from assay.workloads import payload_log
-from assay.workloads.frames import Choose
-from assay.workloads.program import absolute, program_task
-from assay.workloads.workload import Workload
+from assay.workloads.data import Choose
+from assay.workloads.workload import Workload, absolute, program_task
 
 TRACE = "trace.json.gz"  # the name that the program's profiler gives it
 STEP_TIME = Metric("step_time", "s", "lower", "one training step on the slowest rank", scales=False)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from assay.workloads import WORKLOADS
-from assay.workloads.bert import BertParams, forward_flops
+from assay.workloads.language import BertParams, bert_forward_flops
 from made_wikipedia import LENGTH, MASKED, ROWS, make_wikipedia, write
 from training_contract import TrainingContract
 
@@ -87,14 +87,14 @@ def test_its_flops_are_those_that_torch_counts(bert: Any) -> None:
     model, batch = training.model(), training.synthetic()
     with FlopCounterMode(display=False) as counter:
         model(batch)
-    assert counter.get_total_flops() == 2 * forward_flops(32, 96, 2, ROWS, LENGTH, MASKED)
+    assert counter.get_total_flops() == 2 * bert_forward_flops(32, 96, 2, ROWS, LENGTH, MASKED)
 
 
 def test_bert_large_takes_what_mlperfs_takes() -> None:
-    every_word = forward_flops(1024, 4096, 24, 30_522, 512, 512)
+    every_word = bert_forward_flops(1024, 4096, 24, 30_522, 512, 512)
     assert every_word == pytest.approx(368e9, rel=0.01)
     assert 3 * every_word == pytest.approx(1104e9, rel=0.01)
-    a_token = 3 * forward_flops(1024, 4096, 24, 30_528, 512, 76) / 512
+    a_token = 3 * bert_forward_flops(1024, 4096, 24, 30_528, 512, 76) / 512
     assert WORKLOADS["bert"].reader.flops(BertParams()) == a_token
     assert a_token * 512 == pytest.approx(3 * 340e9, rel=0.01), "76 of 512 words are predicted"
 

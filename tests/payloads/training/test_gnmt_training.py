@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from assay.workloads.gnmt import GnmtParams, forward_flops
+from assay.workloads.language import GnmtParams, gnmt_forward_flops
 from made_translations import ROWS
 from translation_contract import TranslationContract
 
@@ -44,13 +44,13 @@ def test_its_flops_are_those_that_torch_counts_where_lstms_are_products() -> Non
     with torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
         model(source, target)
     by_vector = 2 * width * length  # the attention's numbers of one piece
-    stated = forward_flops(width, rows, length) - by_vector
+    stated = gnmt_forward_flops(width, rows, length) - by_vector
     assert counter.get_total_flops() == pytest.approx(2 * length * stated, rel=1e-9)
 
 
 def test_a_token_of_mlperfs_gnmt_takes_half_of_what_a_pair_takes() -> None:
-    assert forward_flops(1024, 32_320, 32) == pytest.approx(0.255e9, rel=0.01)
-    assert 3 * forward_flops(1024, 32_320, 32) == pytest.approx(0.765e9, rel=0.01)
+    assert gnmt_forward_flops(1024, 32_320, 32) == pytest.approx(0.255e9, rel=0.01)
+    assert 3 * gnmt_forward_flops(1024, 32_320, 32) == pytest.approx(0.765e9, rel=0.01)
     flops = import_module("assay.workloads").WORKLOADS["gnmt"].reader.flops
     assert flops(GnmtParams()) == pytest.approx(0.765e9 / 2, rel=0.01)
 

@@ -13,7 +13,7 @@ import pytest
 
 import made_coco
 from assay.formats.sample_flops import OBJECTS
-from assay.workloads.maskrcnn import MASKRCNN, MaskRcnnParams
+from assay.workloads.vision import MASKRCNN, MaskRcnnParams
 from payload_processes import Forks, end, free_port, torchrun
 from training_contract import TrainingContract
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 import made_coco
-from assay.workloads.ssd import RESNET34, SSD, SsdParams
+from assay.workloads.vision import RESNET34_BLOCKS, SSD, SsdParams
 from training_contract import TrainingContract
 
 SMALL: dict[str, Any] = {"image_size": 48, "blocks": (1, 1, 1)}
@@ -43,7 +43,7 @@ class TestSsdTraining(TrainingContract):
 def full_form() -> Any:
     """SSD300 on ResNet-34 without memory for its weights."""
     torch, ssd = import_module("torch"), import_module("assay_payloads.training.ssd")
-    options = Namespace(image_size=300, blocks=RESNET34, backbone=None)
+    options = Namespace(image_size=300, blocks=RESNET34_BLOCKS, backbone=None)
     with torch.device("meta"):
         return ssd.detector(options, 80)
 
@@ -166,6 +166,6 @@ def test_a_backbone_of_another_network_is_refused(tmp_path: Path) -> None:
 
     torch.save(ResNet(BasicBlock, [1, 1, 1, 1]).state_dict(), tmp_path / "small.pth")
     unreadable = import_module("assay_payloads.datasets.feed").UnreadableSampleError
-    options = Namespace(image_size=48, blocks=RESNET34, backbone=tmp_path / "small.pth")
+    options = Namespace(image_size=48, blocks=RESNET34_BLOCKS, backbone=tmp_path / "small.pth")
     with pytest.raises(unreadable, match=r"small\.pth does not contain this network's weights"):
         import_module("assay_payloads.training.ssd").detector(options, 2)

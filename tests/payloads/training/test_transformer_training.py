@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from assay.workloads.transformer import TransformerParams, forward_flops
+from assay.workloads.language import TransformerParams, transformer_forward_flops
 from made_translations import ROWS
 from translation_contract import TranslationContract
 
@@ -44,12 +44,12 @@ def test_its_flops_are_those_that_torch_counts() -> None:
     target = torch.randint(4, rows, (2, length + 1))
     with FlopCounterMode(display=False) as counter:
         model(source, target)
-    stated = forward_flops(width, feedforward, layers, rows, length)
+    stated = transformer_forward_flops(width, feedforward, layers, rows, length)
     assert counter.get_total_flops() == pytest.approx(2 * length * stated, rel=1e-9)
 
 
 def test_a_token_of_the_big_transformer_takes_what_mlperfs_takes() -> None:
-    assert forward_flops(1024, 4096, 6, 33_708, 32) == pytest.approx(0.424e9, rel=0.01)
+    assert transformer_forward_flops(1024, 4096, 6, 33_708, 32) == pytest.approx(0.424e9, rel=0.01)
     flops = import_module("assay.workloads").WORKLOADS["transformer"].reader.flops
     assert flops(TransformerParams()) == pytest.approx(1.27e9, rel=0.01)
 

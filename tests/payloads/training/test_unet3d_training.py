@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from assay.workloads.unet3d import UNet3DParams, training_flops
+from assay.workloads.vision import UNet3DParams, unet3d_training_flops
 from training_contract import TrainingContract
 
 
@@ -59,8 +59,8 @@ def test_its_flops_are_those_that_torch_counts_and_mlperfs() -> None:
                 torch.zeros(1, 1, *[params.patch_size] * 3)
             )
         assert made.shape == (1, 3, *[params.patch_size] * 3)
-        assert training_flops(params) == pytest.approx(3 * counter.get_total_flops(), rel=1e-9)
-    assert training_flops(UNet3DParams()) == pytest.approx(2860e9, rel=0.01)
+        assert unet3d_training_flops(params) == pytest.approx(3 * counter.get_total_flops(), rel=1e-9)
+    assert unet3d_training_flops(UNet3DParams()) == pytest.approx(2860e9, rel=0.01)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ from assay.records import Job, Shape
 from assay.redact import redacted
 from assay.units import counted, human, human_seconds
 from assay.view.blocks import Block, Paragraph
-from assay.workloads.staged_data import staging_task
+from assay.workloads.data import staging_task
 from assay_payloads.datasets.places import is_remote
 from assay_payloads.datasets.shards import stage_shards
 from assay_payloads.datasets.staged_files import THREADS, MissingError, Staging, StagingError

@@ -1,13 +1,46 @@
-"""What a trial's nodes do about its data before the ranks start, whatever its workload."""
+"""A trial's data: the frames that a suite chooses, and what the nodes do about them first."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import PurePath
 
+from pydantic import Field, ValidationInfo, field_validator
+
 from assay import payload_files
-from assay.records import FRAMES_FILE, NodeProgram, StagedData, Task, TaskFile
-from assay.workloads.program import content
+from assay.formats.reader import Params
+from assay.records import FRAMES_FILE, FrameChoice, NodeProgram, StagedData, Task, TaskFile
+from assay.workloads.workload import absolute, content
+
+CHOOSE_HELP = (
+    "Frames of a catalog, chosen each time a trial is submitted, like {catalog: a2d2.duckdb, "
+    "where: bicycle > 0, limit: 1000, seed: 1, balance: bicycle}. The manifest is kept with the run."
+)
+
+
+def is_unset(value: object) -> bool:
+    """Whether the parameter is left out of a trial: digests of suites without it stay what they were."""
+    return value is None
+
+
+class Choose(Params):
+    """Frames of a catalog that `assay data scan` made."""
+
+    catalog: str = Field(min_length=1, description="File of the catalog, relative to the suite's directory.")
+    where: str = Field("", description="Condition, as `assay data query` takes it; default: all frames.")
+    limit: int | None = Field(None, ge=1, description="Frames to draw at random; default: all.")
+    seed: int = Field(0, ge=0, lt=2**53, description="Of the draw.")
+    balance: str | None = Field(None, description="A class: as many frames without it as with it.")
+
+    @field_validator("catalog")
+    @classmethod
+    def _is_absolute(cls, path: str, info: ValidationInfo) -> str:
+        return absolute(path, info)
+
+    def choice(self) -> FrameChoice:
+        """What a task asks for."""
+        return FrameChoice(**self.model_dump())
+
 
 PROGRAM = "assay_payloads.datasets.staging"
 STREAM = "staging"
