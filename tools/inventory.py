@@ -63,7 +63,7 @@ def functions() -> Iterator[tuple[str, list[str]]]:
     """Each function of the library, and its parameters."""
     from assay import api
 
-    for name in api.__all__:
+    for name in dir(api):
         yield name, list(inspect.signature(getattr(api, name)).parameters)
 
 

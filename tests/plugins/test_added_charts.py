@@ -16,7 +16,7 @@ OWN = "Each run, with its side"
 ART = f"""{STATED}
 import altair as alt
 
-from assay.plugins.charts import Chart, ChartKind, Contents, plain
+from assay.plugins import Chart, ChartKind, Contents, plain
 
 
 def _draw(contents: Contents):

@@ -54,7 +54,7 @@ def assay_of(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 QUESTION = f"""{STATED}
-from assay.plugins.questions import Answer, Lead, Question, argument, question
+from assay.plugins import Answer, Lead, Question, argument, question
 
 
 class Baked(Answer):

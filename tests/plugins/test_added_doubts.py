@@ -15,7 +15,7 @@ from plugin_packages import STATED, install, used
 
 NAMED = "plug-in assay-moon 1.0 (assay.doubts: full-moon = moon:FULL_MOON)"
 MOON = f"""{STATED}
-from assay.plugins.doubts import Case, CaseDoubtKind
+from assay.plugins import Case, CaseDoubtKind
 
 
 def _evidence(case: Case) -> str | None:

@@ -11,7 +11,7 @@ from assay.analyse.expectations.references import matching, of_name
 from plugin_packages import STATED, install, used
 
 LAB = f"""{STATED}
-from assay.plugins.expectations import Accelerator, Expectations, PublishedFigure
+from assay.plugins import Accelerator, Expectations, PublishedFigure
 
 KNOWN = Expectations(
     accelerators=(

@@ -18,7 +18,7 @@ NAMED = "plug-in assay-shed 1.0 (assay.launchers: shed = shed_platform:PLATFORM)
 SHED = f"""{STATED}
 from assay.launch.local.launcher import LocalLauncher
 from assay.launch.local.options import LocalSystem
-from assay.plugins.launchers import Check, Examination, Platform
+from assay.plugins import Check, Examination, Platform
 
 
 class ShedSystem(LocalSystem):

@@ -15,7 +15,7 @@ OVEN_FORMAT = f"""{STATED}
 import re
 from pathlib import Path
 
-from assay.plugins.formats import LogFigure, LogFigures, Metric, Tool, lines
+from assay.plugins import LogFigure, LogFigures, Metric, Tool, lines
 
 HEAT = Metric("heat", "K", "higher", "Temperature that the oven reached")
 _LINE = re.compile(r"heat: ([0-9.]+) K")
@@ -32,7 +32,7 @@ def _read(path: Path) -> LogFigures:
 OVEN = Tool("oven", re.compile(rb"oven says"), "oven says", ("heat", "oven says"), _read, (HEAT,))
 """
 OVEN_WORKLOAD = f"""{STATED}
-from assay.plugins.workloads import Metric, Params, Workload, payload_reader, program_task
+from assay.plugins import Metric, Params, Workload, payload_reader, program_task
 
 HEAT = Metric("heat", "K", "higher", "Temperature that the oven reached")
 

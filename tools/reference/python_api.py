@@ -23,7 +23,7 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    functions = {name: getattr(api, name) for name in api.__all__}
+    functions = {name: getattr(api, name) for name in dir(api)}
     short = [f"`{name}`" for name in assay.__all__ if not name.startswith("_")]
     yield "# Python API"
     yield "One function for each command, with the same options. It returns a frozen record and prints"

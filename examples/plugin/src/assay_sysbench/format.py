@@ -15,7 +15,7 @@ It prints its last line when it has finished.
 
 from __future__ import annotations
 
-from assay.plugins.formats import Line, Metric, line_tool
+from assay.plugins import Line, Metric, line_tool
 
 SYSBENCH = line_tool(
     "sysbench",

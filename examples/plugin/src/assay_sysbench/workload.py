@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from assay.plugins.workloads import Metric, Params, Shape, Task, Workload, payload_reader, program_task
+from assay.plugins import Metric, Params, Shape, Task, Workload, payload_reader, program_task
 
 RATE = Metric("rate", "1/s", "higher", "numbers tested for being prime, per second")
 
