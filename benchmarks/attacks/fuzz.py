@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.launch import PACKAGES
+from assay.launch import PLACES
 from attacks.command import Check, assay, write_suite
 
 ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 1e308, float("nan"), float("inf"), 10**30, "", "x" * 100_000, [], {}, [[[[]]]]),
     *({"a": {"b": {}}}, "\0", "é\u202e<script>", "../../etc/passwd", "0x0", "99999999x99999999", "-1x1"),
     *("99999999999999d", "nan%", "-5%", "1e400%", [None], {1: 2}, "{python}", "{seed}", "{", "%s", "$(id)"),
-    *("yes", "2026-01-01", ["a"] * 10_000, *PACKAGES),
+    *("yes", "2026-01-01", ["a"] * 10_000, *PLACES),
 )
 KEYS = ("zzz", "wokload", "retries", "margin", "expect", "seed", "baseline", "timeout", "shapes", "params")
 SUITES = Path(__file__).resolve().parents[2] / "examples"

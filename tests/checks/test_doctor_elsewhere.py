@@ -12,12 +12,12 @@ import pytest
 
 from assay.checks.check import Check
 from assay.checks.examine import CHECKS
+from assay.launch.podman import ContainerSystem
 from assay.launch.podman import doctor as container
 from assay.launch.podman import doctor as container_facts
-from assay.launch.podman.options import ContainerSystem
+from assay.launch.ssh import SshSystem
 from assay.launch.ssh import doctor as host_facts
 from assay.launch.ssh import doctor as hosts
-from assay.launch.ssh.options import SshSystem
 from assay.records import Scalar
 from containers import need_podman, this_machine
 from ssh_hosts import Hosts

@@ -18,7 +18,7 @@ import kubernetes_cluster as cluster
 from assay.checks.check import Check
 from assay.cli import assay
 from assay.launch.kubernetes.client import Object, connect
-from assay.launch.kubernetes.doctor import access, namespace_checks, node_checks
+from assay.launch.kubernetes.doctor import access, node_checks
 from assay.launch.kubernetes.doctor.checks import CHECKS
 from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure
 from assay.launch.kubernetes.objects import rbac
@@ -272,9 +272,9 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
     (access.account, {}, "ok", "default may neither read Secrets nor create pods", ""),
     (access.account, {"account_may": ["get secrets"]}, "warn", "may get secrets", "serviceAccountName"),
     (access.account, {"account": None}, "fail", "default does not exist", "create serviceaccount default"),
-    (namespace_checks.quota, {}, "ok", "none in the namespace", ""),
+    (access.quota, {}, "ok", "none in the namespace", ""),
     (
-        namespace_checks.quota,
+        access.quota,
         {
             "system": WITH_GPU,
             "admitted": admitted({"requests": GPU}),
@@ -285,7 +285,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "",
     ),
     (
-        namespace_checks.quota,
+        access.quota,
         {
             "system": WITH_GPU,
             "admitted": REFUSED,
@@ -296,14 +296,14 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "describe quota",
     ),
     (
-        namespace_checks.quota,
+        access.quota,
         {"admitted": REFUSED, "quotas": [quota({"requests.cpu": ("8", "0")})]},
         "fail",
         "requires requests.cpu",
         "request less",
     ),
     (
-        namespace_checks.quota,
+        access.quota,
         {
             "admitted": REFUSED,
             "system": system(resources={"pod": {"cpu": "2"}, "limit_cpu": False}),
@@ -314,7 +314,7 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "request less",
     ),
     (
-        namespace_checks.quota,
+        access.quota,
         {
             "admitted": admitted({"limits": {"cpu": "500m"}, "requests": {"cpu": "100m"}}),
             "quotas": [quota({"limits.cpu": ("8", "0"), "requests.cpu": ("8", "0")})],
@@ -324,52 +324,52 @@ CASES: list[tuple[Any, dict[str, Any], str, str, str]] = [
         "",
     ),
     (
-        namespace_checks.quota,
+        access.quota,
         {"admitted": REFUSED, "quotas": [quota({"pods": ("4", "4")})]},
         "fail",
         "pods has 0 of 4 left",
         "describe quota",
     ),
-    (namespace_checks.claims, {}, "ok", "mounts none", ""),
-    (namespace_checks.claims, {"claims": {"data": None}}, "fail", "data does not exist", "kubectl -n bench"),
+    (access.claims, {}, "ok", "mounts none", ""),
+    (access.claims, {"claims": {"data": None}}, "fail", "data does not exist", "kubectl -n bench"),
     (
-        namespace_checks.claims,
+        access.claims,
         {"claims": {"data": claim("Pending")}},
         "warn",
         "Pending (storage class fast, which does not exist)",
         "describe pvc data",
     ),
-    (namespace_checks.claims, {"claims": {"data": claim("Bound", None)}}, "ok", "ReadWriteMany", ""),
+    (access.claims, {"claims": {"data": claim("Bound", None)}}, "ok", "ReadWriteMany", ""),
     (
-        namespace_checks.claims,
+        access.claims,
         {"claims": {"data": claim("Pending")}, "storage_classes": [LATE]},
         "ok",
         "data is provisioned when its first pod is created (storage class fast, WaitForFirstConsumer)",
         "",
     ),
     (
-        namespace_checks.claims,
+        access.claims,
         {"claims": {"data": made_by("spectrumscale.csi.ibm.com")}, "storage_classes": [LATE]},
         "ok",
         "provisioned by spectrumscale.csi.ibm.com, storage class fast",
         "",
     ),
     (
-        namespace_checks.claims,
+        access.claims,
         {"claims": {"data": on_volume("gpfs-data")}},
         "ok",
         "static volume gpfs-data",
         "",
     ),
-    (namespace_checks.dns, {}, "ok", "1 of 1 pods in kube-system", ""),
+    (access.dns, {}, "ok", "1 of 1 pods in kube-system", ""),
     (
-        namespace_checks.dns,
+        access.dns,
         {"pods": [pod("n1", "dns-default-x", "openshift-dns", ready=False)]},
         "fail",
         "none of its 1 pods in openshift-dns is ready",
         "one worker",
     ),
-    (namespace_checks.dns, {"pods": []}, "unknown", "no pod with a known name", ""),
+    (access.dns, {"pods": []}, "unknown", "no pod with a known name", ""),
     (node_checks.usable_nodes, {}, "ok", "2 of 2", ""),
     (
         node_checks.usable_nodes,

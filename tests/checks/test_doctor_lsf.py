@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 import pytest
 
 from assay.errors import InputError
+from assay.launch.lsf import LsfSystem
 from assay.launch.lsf.doctor import examine
-from assay.launch.lsf.options import LsfSystem
 from assay.launch.platform import Member
 from assay.node_sweep import keep_off_method, member_list
 from batch_doctor_contract import JOB_RAN, BatchChecksContract, BatchDoctorContract, Facts

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay.launch.batch import job_state, life
-from assay.launch.batch.life import LAST_WORD_S, Life, QueueAnswer
+from assay.launch.batch import job_state
+from assay.launch.batch.job_state import LAST_WORD_S, Life, QueueAnswer
 from assay.launch.batch.queue import QueuedJob, QueueSilentError
 from assay.launch.batch.shared_directory import OVERDUE_S, SharedJobDirectory
 from assay.launch.slurm.commands import SlurmJob
@@ -31,7 +31,7 @@ def follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
     """
     now = 0.0
     asked: list[float] = []
-    monkeypatch.setattr(life, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(job_state, "time", SimpleNamespace(monotonic=lambda: now))
     (tmp_path / "spec.json").write_text('{"nodes": 1}')
 
     def ask(says: Callable[[float], QueuedJob | None]) -> Future[QueueAnswer]:

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from assay import launch
 from assay.errors import InputError
-from assay.launch.podman import engine
-from assay.launch.podman.options import ContainerSystem
+from assay.launch.podman import ContainerSystem, engine
 from assay.records import Shape
 from assay.shell import CompletedCommand
 from assay.testing.launchers import job, python

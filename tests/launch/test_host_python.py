@@ -13,8 +13,8 @@ from assay.errors import InputError
 from assay.launch.job_spec import host_python
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.options import KubernetesSystem
+from assay.launch.podman import ContainerSystem
 from assay.launch.podman.launcher import PodmanLauncher
-from assay.launch.podman.options import ContainerSystem
 from assay.suite.model import System
 from assay.testing.launchers import job, python, run
 from containers import IMAGE, ULIMITS, need_podman

@@ -15,8 +15,8 @@ import pytest
 
 from assay.errors import LaunchError
 from assay.launch import processes
+from assay.launch.local import LocalSystem
 from assay.launch.local.launcher import LocalLauncher
-from assay.launch.local.options import LocalSystem
 from assay.records import JobState
 from assay.testing.launchers import follow_to_end, job, python, run, wait_for_output
 from conftest import SUPPORT
@@ -26,7 +26,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from assay.launch.local.launcher import LocalLauncher
-from assay.launch.local.options import LocalSystem
+from assay.launch.local import LocalSystem
 from assay.testing.launchers import job, python
 launcher = LocalLauncher(LocalSystem(), Path(sys.argv[1]))
 handle = launcher.submit(job(python("import time; time.sleep(60)")))

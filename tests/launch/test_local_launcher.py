@@ -18,8 +18,8 @@ from assay import launch, payload_files
 from assay.errors import InputError, LaunchError
 from assay.launch import job_spec, processes
 from assay.launch.launcher import Launcher
+from assay.launch.local import LocalSystem
 from assay.launch.local.launcher import LocalLauncher
-from assay.launch.local.options import LocalSystem
 from assay.payload_files import path_of
 from assay.records import Handle, JobState, Shape
 from assay.testing.launchers import (

@@ -107,7 +107,7 @@ def test_a_job_that_waits_in_vain_is_taken_out_of_the_queue_with_who_else_would(
     lsf: Cluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("assay.launch.batch.life.HOPELESS_FOR_S", 0.5)
+    monkeypatch.setattr("assay.launch.batch.job_state.HOPELESS_FOR_S", 0.5)
     launcher = made(tmp_path, bsub=["-b 23:59"])
     handle = launcher.submit(job(python("print(1)")))
     with lsf.changed() as state:

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
-from assay.launch.batch.job_state import ended_status
-from assay.launch.batch.life import QueueAnswer
+from assay.launch.batch.job_state import QueueAnswer, ended_status
 from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.launch.lsf.commands import Lsf, LsfJob, from_history
 from assay.records import JobState, JobStatus

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 
-from assay import launch
+from assay import launch, registry
 from assay.launch.platform import Platform
 
 TELL = """
 import json, sys
-from assay import launch
+from assay import launch, registry
 before = [*launch.PLATFORMS]
 launch.SYSTEM_MODELS[sys.argv[1]]
-loaded = [package for package in sys.modules if package in launch.PACKAGES.values()]
+loaded = [name for name in sys.modules if f"{name}:PLATFORM" in launch.PLACES.values()]
 heavy = [name for name in sys.modules if name.endswith((".launcher", ".doctor")) and "assay.launch." in name]
 print(json.dumps([loaded, heavy]))
 """
@@ -28,9 +27,9 @@ def test_a_launchers_package_is_imported_when_its_system_is_and_its_launcher_whe
     assert json.loads(said.stdout) == [["assay.launch.slurm"], ["assay.launch.launcher"]]
 
 
-@pytest.mark.parametrize("launcher", launch.PACKAGES)
+@pytest.mark.parametrize("launcher", launch.PLACES)
 def test_each_package_offers_its_platform(launcher: str) -> None:
-    platform = import_module(launch.PACKAGES[launcher]).PLATFORM
+    platform = registry.imported(launch.PLACES[launcher])
     assert isinstance(platform, Platform)
     assert launch.PLATFORMS[launcher] is platform
     assert hasattr(platform.options, "max_nodes")
@@ -47,4 +46,4 @@ def test_a_group_of_nodes_can_be_told_from_what_binding_made_of_it() -> None:
 
 def test_names_that_no_launcher_has_are_none_of_the_registry() -> None:
     assert "locale" not in launch.PLATFORMS
-    assert len(launch.PLATFORMS) == len({*launch.PLATFORMS}) == len(launch.PACKAGES)
+    assert len(launch.PLATFORMS) == len({*launch.PLATFORMS}) == len(launch.PLACES)

@@ -15,8 +15,8 @@ import pytest
 from assay import launch
 from assay.errors import LaunchError
 from assay.launch import processes
+from assay.launch.podman import ContainerSystem
 from assay.launch.podman.launcher import PodmanLauncher
-from assay.launch.podman.options import ContainerSystem
 from assay.records import Handle, JobState
 from assay.testing.launchers import (
     IGNORE_TERM,

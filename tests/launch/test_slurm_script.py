@@ -10,12 +10,11 @@ from typing import ClassVar
 import pytest
 
 from assay.errors import InputError
-from assay.launch.batch.job_state import unreported_status
-from assay.launch.batch.life import QueueAnswer
+from assay.launch.batch.job_state import QueueAnswer, unreported_status
 from assay.launch.batch.shared_directory import SharedJobDirectory
+from assay.launch.slurm import SlurmSystem
 from assay.launch.slurm.commands import Slurm, SlurmJob
 from assay.launch.slurm.launcher import SlurmLauncher
-from assay.launch.slurm.options import SlurmSystem
 from assay.records import JobState
 from assay.testing.launchers import job, python
 from batch_script_contract import BatchScriptContract

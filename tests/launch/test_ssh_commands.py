@@ -10,9 +10,8 @@ from pydantic import ValidationError
 
 from assay import launch
 from assay.errors import InputError
-from assay.launch.ssh import connection
+from assay.launch.ssh import SshSystem, connection
 from assay.launch.ssh.connection import Connection
-from assay.launch.ssh.options import SshSystem
 from assay.records import Shape
 from assay.shell import CompletedCommand
 from assay.testing.launchers import job, python

@@ -20,8 +20,8 @@ from assay import launch
 from assay.errors import LaunchError
 from assay.launch import processes
 from assay.launch.launcher import Launcher
+from assay.launch.ssh import SshSystem
 from assay.launch.ssh.launcher import SshLauncher
-from assay.launch.ssh.options import SshSystem
 from assay.records import Handle, JobState, Shape
 from assay.testing.launchers import (
     LauncherContract,

@@ -16,8 +16,8 @@ from assay import payload_files
 from assay.launch import job_spec
 from assay.launch.kubernetes.objects import payload
 from assay.launch.kubernetes.objects.kinds import KINDS
+from assay.launch.ssh import SshSystem
 from assay.launch.ssh.connection import Connection
-from assay.launch.ssh.options import SshSystem
 from assay.records import Shape
 from assay.run.drive import run_suite
 from assay.run.progress import Silence

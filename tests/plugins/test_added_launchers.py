@@ -17,7 +17,7 @@ from plugin_packages import STATED, install, used
 NAMED = "plug-in assay-shed 1.0 (assay.launchers: shed = shed_platform:PLATFORM)"
 SHED = f"""{STATED}
 from assay.launch.local.launcher import LocalLauncher
-from assay.launch.local.options import LocalSystem
+from assay.launch.local import LocalSystem
 from assay.plugins import Check, Examination, Platform
 
 

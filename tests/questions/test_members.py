@@ -21,7 +21,7 @@ from assay.launch.kubernetes.objects import rbac
 from assay.launch.kubernetes.objects.manifests import as_yaml
 from assay.launch.kubernetes.options import KubernetesSystem
 from assay.launch.platform import Member
-from assay.launch.slurm.options import SlurmSystem
+from assay.launch.slurm import SlurmSystem
 from assay.node_sweep import member_list
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 

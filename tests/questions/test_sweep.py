@@ -28,8 +28,8 @@ from assay.analyse.sweeps.verdicts import (
 )
 from assay.errors import EXIT_UNDECIDED, InputError
 from assay.launch import SYSTEM_MODELS
-from assay.launch.local.options import LocalSystem
-from assay.launch.ssh.options import SshSystem
+from assay.launch.local import LocalSystem
+from assay.launch.ssh import SshSystem
 from assay.node_sweep import Group, each_alone, member_list, pair_rounds
 from assay.questions.sweep_runs import by_reason
 from assay.records import Point

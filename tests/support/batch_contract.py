@@ -337,7 +337,7 @@ class BatchLauncherContract(LauncherContract):
     def test_a_batch_system_that_does_not_answer_is_waited_for(
         self, over_two: BATCH_LAUNCHER, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("assay.launch.batch.life.LAST_WORD_S", 1.0)
+        monkeypatch.setattr("assay.launch.batch.job_state.LAST_WORD_S", 1.0)
         code = "import time\nfor i in range(40): print(i, flush=True); time.sleep(0.1)"
         handle = over_two.submit(job(python(code)))
         wait_for_output(over_two, handle)

@@ -12,9 +12,8 @@ import pytest
 from pydantic import ValidationError
 
 from assay import launch, shell
-from assay.launch.batch.job_state import unreported_status
+from assay.launch.batch.job_state import QueueAnswer, unreported_status
 from assay.launch.batch.launcher import BatchLauncher
-from assay.launch.batch.life import QueueAnswer
 from assay.launch.batch.queue import Queue, QueuedJob, QueueSilentError
 from assay.launch.batch.shared_directory import SharedJobDirectory
 from assay.records import Job, JobState, Shape

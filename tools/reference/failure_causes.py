@@ -9,8 +9,8 @@ from page_text import spoken, table
 
 from assay.launch.kubernetes.causes import RULES, Rule
 from assay.launch.lsf import commands as lsf
+from assay.launch.podman import ContainerSystem
 from assay.launch.podman import engine as podman
-from assay.launch.podman.options import ContainerSystem
 from assay.launch.slurm import commands as slurm
 from assay.launch.slurm.commands import PENDING_REMEDIES
 from assay.launch.ssh import connection as ssh

@@ -15,7 +15,7 @@ from assay.errors import LaunchError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from assay.launch.check import PartCheck
+    from assay.launch.launcher import PartCheck
     from assay.questions.plan import SuitePlan
     from assay.records import Plan, RenderedJob, Trial
     from assay.run.interim_looks import Limits

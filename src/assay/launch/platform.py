@@ -16,8 +16,16 @@ from assay.checks.check import Check
 from assay.errors import InputError
 from assay.launch.launcher import Launcher
 from assay.records import Scalar
+from assay.registry import imported
 
 Options = TypeVar("Options", bound=BaseModel)
+
+
+def late(place: str) -> Callable[..., Any]:
+    """A function that calls what is at `module:NAME`, which is imported when it is first called."""
+    return lambda *args: imported(place)(*args)
+
+
 Losses = Mapping[str, float]
 """What a node is slow at → its speed relative to similar nodes, below 1."""
 

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
 
-    from assay.launch.check import PartCheck
-    from assay.launch.launcher import Launcher
+    from assay.launch.launcher import Launcher, PartCheck
     from assay.records import Plan, RenderedJob, Trial
     from assay.run.duration import DurationEstimate
     from assay.run.interim_looks import Limits
@@ -90,7 +89,7 @@ class SuitePlan:
 
         Raises InputError if there is no server to ask, LaunchError if it can't be reached.
         """
-        from assay.launch.check import Checker
+        from assay.launch.launcher import Checker
         from assay.plan import job_of
         from assay.run.chosen_frames import with_frames
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from assay import launch, read
 from assay.errors import InterruptedRun
-from assay.launch.check import choice, prepare
-from assay.launch.launcher import Launcher
+from assay.launch.launcher import Launcher, choice, prepare
 from assay.records import Plan, Result, Run, Trial
 from assay.run import duration, interim_looks
 from assay.run.concurrency import MOST_JOBS, Concurrency, ConcurrentProgress, run_stretch

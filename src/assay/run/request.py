@@ -10,9 +10,8 @@ from typing import Any
 
 from assay import launch, plan, suite
 from assay.errors import InputError, OptionsError, Problem
-from assay.launch.check import Looker
 from assay.launch.job_spec import values
-from assay.launch.launcher import Launcher
+from assay.launch.launcher import Launcher, Looker
 from assay.plan import job_of
 from assay.records import Plan, Trial
 from assay.run import interim_looks

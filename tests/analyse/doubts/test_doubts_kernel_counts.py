@@ -21,8 +21,8 @@ from assay.analyse.points.case import Case, Side
 from assay.analyse.points.encounters import others_cpus, time_to_neighbours
 from assay.analyse.points.groups import group
 from assay.launch.job_directory import joined
+from assay.launch.local import LocalSystem
 from assay.launch.local.launcher import LocalLauncher
-from assay.launch.local.options import LocalSystem
 from assay.records import Doubt, Estimate, JobState, JobStatus, NodeCounts, Provenance, Result
 from assay.testing.launchers import job, python, run
 from stated_runs import metrics, result

@@ -11,7 +11,7 @@ from typing import Any
 from assay.errors import EXIT_ENVIRONMENT, EXIT_OK
 from assay.launch.kubernetes.client import connect
 from assay.launch.kubernetes.doctor import smoke as pods
-from assay.launch.kubernetes.doctor.look import look
+from assay.launch.kubernetes.doctor.checks import look
 from assay.launch.kubernetes.launcher import KubernetesLauncher
 from assay.launch.kubernetes.objects import rbac as rights
 from assay.launch.kubernetes.objects.manifests import as_yaml

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from assay.errors import HostError, LaunchError
 from assay.launch import dry_run, job_spec, spool
 from assay.launch.batch import job_state
-from assay.launch.batch.life import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Life, QueueAnswer
+from assay.launch.batch.job_state import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Life, QueueAnswer
 from assay.launch.batch.options import BatchSystem
 from assay.launch.batch.queue import Queue, QueueSilentError
 from assay.launch.batch.script import NAME, nodes_of

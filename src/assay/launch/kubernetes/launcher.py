@@ -17,7 +17,6 @@ from typing import Any
 from assay import redact
 from assay.errors import LaunchError, PlatformError
 from assay.launch import dry_run, job_directory, job_spec
-from assay.launch.check import PartCheck
 from assay.launch.kubernetes import client, removal
 from assay.launch.kubernetes.causes import causes
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object, connect
@@ -33,7 +32,7 @@ from assay.launch.kubernetes.removal import end_job, what_stays
 from assay.launch.kubernetes.spooled_job import SpooledJob
 from assay.launch.kubernetes.watch import watch_of
 from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError, ConflictError, extent_of
-from assay.launch.launcher import JobRefusedError, Leftover
+from assay.launch.launcher import JobRefusedError, Leftover, PartCheck
 from assay.records import Handle, Job, JobState, JobStatus, Output, RenderedJob, Scalar, Shape
 
 SUBMISSION, GIVEN_UP = "assay.dev/submission", "assay.dev/given-up"

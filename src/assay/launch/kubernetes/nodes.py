@@ -9,8 +9,8 @@ from typing import Any
 
 from assay.errors import InputError
 from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, connect
+from assay.launch.kubernetes.doctor.checks import STILL_THERE
 from assay.launch.kubernetes.doctor.cluster_view import GRANT
-from assay.launch.kubernetes.doctor.look import STILL_THERE
 from assay.launch.kubernetes.doctor.node_checks import away, is_device, unsuited
 from assay.launch.kubernetes.fields import quantity_number
 from assay.launch.kubernetes.objects.order import LABEL_TOKEN

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from typing import ClassVar
 
-from assay.launch.launcher import Launcher
-from assay.launch.local.options import LocalSystem
-from assay.launch.platform import DoctorRequest, Examination, Platform
+from pydantic import BaseModel, ConfigDict, Field
 
-
-def _launcher(system: LocalSystem, directory: Path) -> Launcher:
-    from assay.launch.local.launcher import LocalLauncher
-
-    return LocalLauncher(system, directory)
+from assay.launch import job_spec
+from assay.launch.platform import Platform, late
 
 
-def _doctor(system: LocalSystem, request: DoctorRequest) -> Examination:
-    from assay.checks.examine import examine
-    from assay.launch.local.facts import facts_here
-    from assay.secret_reference import texts
+class LocalSystem(BaseModel):
+    """The options of this machine in systems.yaml."""
 
-    request.report("Examining this machine and importing torch …")
-    python = system.python or sys.executable
-    facts = facts_here(python, texts(system.env), request.directory, request.data)
-    return Examination(facts, examine(facts))
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+    max_nodes: ClassVar[int | None] = 1
+
+    python: str | None = Field(
+        None, description="Interpreter of the trials, which needs torch; default: the one that runs Assay."
+    )
+    env: job_spec.Env = Field(default_factory=dict, description=job_spec.ENV_HELP)
+    pin_cpus: bool = Field(False, description=job_spec.PIN_HELP)
+    grace: job_spec.Grace = Field(5.0, description=job_spec.GRACE_HELP)
 
 
-PLATFORM = Platform(LocalSystem, _launcher, _doctor)
+_LAUNCHER = late("assay.launch.local.launcher:LocalLauncher")
+PLATFORM = Platform(LocalSystem, _LAUNCHER, late("assay.launch.local.facts:examination"))

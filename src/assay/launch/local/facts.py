@@ -8,12 +8,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from assay import payload_files, shell
+from assay.checks.examine import examine
 from assay.errors import NO_TEMPORARY_DIRECTORY, HostError
+from assay.launch.local import LocalSystem
+from assay.launch.platform import DoctorRequest, Examination
 from assay.launch.programs import DATA, ERRORS, HOST, PROBE, TORCH, Command, doctor_commands, output_facts
 from assay.records import Scalar
+from assay.secret_reference import texts
 
 # A cold import of torch from a network file system takes minutes
 TIMEOUT_S = {PROBE: 30.0, HOST: 60.0, TORCH: 180.0, DATA: 60.0}
+
+
+def examination(system: LocalSystem, request: DoctorRequest) -> Examination:
+    """What the doctor finds."""
+    request.report("Examining this machine and importing torch …")
+    python = system.python or sys.executable
+    facts = facts_here(python, texts(system.env), request.directory, request.data)
+    return Examination(facts, examine(facts))
 
 
 def facts_here(

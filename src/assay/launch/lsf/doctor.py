@@ -10,13 +10,12 @@ from pathlib import Path
 from assay.checks.check import Check, Facts, number, text
 from assay.checks.examine import Hosts
 from assay.errors import InputError
-from assay.launch.batch import checks
-from assay.launch.batch.doctor_job import tried_out
+from assay.launch.batch.doctor import examined, tried_out
 from assay.launch.batch.queue import QueueSilentError, not_installed
-from assay.launch.lsf.commands import AWAY, Lsf
+from assay.launch.lsf import LsfSystem
+from assay.launch.lsf.commands import AWAY, Lsf, hosts_of
 from assay.launch.lsf.launcher import LsfLauncher
-from assay.launch.lsf.nodes import hosts_of
-from assay.launch.lsf.options import LsfSystem
+from assay.launch.platform import DoctorRequest, Examination
 from assay.records import Scalar
 
 COMMANDS = ("bsub", "bjobs", "bkill", "bhosts", "bqueues", "lsid")
@@ -83,7 +82,14 @@ def history(facts: Facts) -> Check:
 
 def examine(facts: Facts, seen: Hosts | None = None) -> tuple[Check, ...]:
     """All checks that the facts allow; `seen`: what a job found on its nodes."""
-    return checks.examined(facts, (commands, cluster), (queue, hosts, history), seen)
+    return examined(facts, (commands, cluster), (queue, hosts, history), seen)
+
+
+def examination(system: LsfSystem, request: DoctorRequest) -> Examination:
+    """What the doctor finds."""
+    request.report("Querying LSF and running a short job …")
+    facts, nodes = facts_of(system, request.directory, request.data)
+    return Examination({**facts, **nodes}, examine(facts, nodes))
 
 
 def facts_of(

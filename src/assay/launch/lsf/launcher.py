@@ -18,8 +18,8 @@ from assay.launch.batch.script import (
     nodes_of,
     plain,
 )
+from assay.launch.lsf import LsfSystem
 from assay.launch.lsf.commands import EXIT_OTHER_HOSTS, Lsf
-from assay.launch.lsf.options import LsfSystem
 from assay.records import Job
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_.,:=+/@-]+")

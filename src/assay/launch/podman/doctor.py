@@ -10,8 +10,9 @@ from assay.checks import examine as machine
 from assay.checks.check import PLACE, Check, Facts, text
 from assay.errors import HostError, LaunchError
 from assay.launch import programs
+from assay.launch.platform import DoctorRequest, Examination
+from assay.launch.podman import ContainerSystem, flags, with_host_python
 from assay.launch.podman.engine import INSTALL, Engine, refusal_of
-from assay.launch.podman.options import ContainerSystem, flags, with_host_python
 from assay.records import Scalar
 from assay.secret_reference import texts
 
@@ -63,6 +64,13 @@ def start(facts: Facts) -> Check:
 
 def _remedy(facts: Facts) -> str:
     return text(facts, "container.remedy") or ""
+
+
+def examination(program: str, system: ContainerSystem, request: DoctorRequest) -> Examination:
+    """What the doctor finds."""
+    request.report(f"Querying {program} and importing torch in a container …")
+    facts = facts_of(program, system, request.directory, request.data)
+    return Examination(facts, examine(facts))
 
 
 def facts_of(

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from assay import shell
 from assay.errors import LaunchError, PlatformError
 from assay.launch import processes
-from assay.launch.podman.options import ContainerSystem
+from assay.launch.podman import ContainerSystem
 from assay.records import Extent, Scalar
 from assay.shell import CompletedCommand
 

@@ -18,9 +18,8 @@ from assay.errors import InputError, LaunchError, OptionsError, PlatformError, P
 from assay.launch import dry_run, job_spec, processes, spool
 from assay.launch.job_directory import JobDirectory, Keeper, not_taken
 from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
-from assay.launch.podman import engine, options
+from assay.launch.podman import ContainerSystem, engine, flags, hand_over, with_host_python
 from assay.launch.podman.engine import Container, Engine
-from assay.launch.podman.options import ContainerSystem
 from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, RenderedJob
 
 TOKEN_LABEL = "assay.dev/token"  # noqa: S105  (the job's name)
@@ -32,7 +31,7 @@ class PodmanLauncher:
 
     def __init__(self, program: str, system: ContainerSystem, directory: Path) -> None:
         self.name = program
-        self.system = options.with_host_python(system)
+        self.system = with_host_python(system)
         self.spool = directory.absolute()
         self.jobs = spool.Spool(self.spool)
         self.engine = Engine(program)
@@ -59,7 +58,7 @@ class PodmanLauncher:
             spool.write(
                 kept, job, python=system.python, env=system.env, grace_s=system.grace, pin=system.pin_cpus
             )
-            options.hand_over(kept.directory, system.user)
+            hand_over(kept.directory, system.user)
         answer = self.engine.ask(*self._run(job, job.token, str(kept.directory))[1:])
         if not answer.ok:
             self.find(job.token)
@@ -176,7 +175,7 @@ class PodmanLauncher:
             "--detach",
             f"--name={_container(token)}",
             f"--label={TOKEN_LABEL}={token}",
-            *options.flags(self.system, self.name),
+            *flags(self.system, self.name),
             *([f"--volume={cwd}:{cwd}:rw"] if cwd is not None else []),
             f"--volume={directory}:{directory}:rw",
             f"--entrypoint={self.system.python}",

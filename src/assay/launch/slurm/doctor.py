@@ -10,13 +10,13 @@ from pathlib import Path
 
 from assay.checks.check import Check, Facts, number, text
 from assay.checks.examine import Hosts
-from assay.launch.batch import checks
-from assay.launch.batch.doctor_job import doctor_job, tried_out
+from assay.launch.batch.doctor import doctor_job, examined, tried_out
 from assay.launch.batch.queue import QueueSilentError, not_installed
 from assay.launch.batch.script import NAME
+from assay.launch.platform import DoctorRequest, Examination
+from assay.launch.slurm import SlurmSystem
 from assay.launch.slurm.commands import Slurm
 from assay.launch.slurm.launcher import SlurmLauncher, batch_script
-from assay.launch.slurm.options import SlurmSystem
 from assay.records import Scalar
 
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
@@ -101,9 +101,14 @@ def options(facts: Facts) -> Check:
 
 def examine(facts: Facts, seen: Hosts | None = None) -> tuple[Check, ...]:
     """All checks that the facts allow; `seen`: what a job found on its nodes."""
-    return checks.examined(
-        facts, (commands, controller), (partition, nodes, resources, accounting, options), seen
-    )
+    return examined(facts, (commands, controller), (partition, nodes, resources, accounting, options), seen)
+
+
+def examination(system: SlurmSystem, request: DoctorRequest) -> Examination:
+    """What the doctor finds."""
+    request.report("Querying Slurm and running a short job …")
+    facts, nodes = facts_of(system, request.directory, request.data)
+    return Examination({**facts, **nodes}, examine(facts, nodes))
 
 
 def facts_of(

@@ -20,8 +20,8 @@ from assay.launch.batch.script import (
     nodes_of,
     plain,
 )
+from assay.launch.slurm import SlurmSystem
 from assay.launch.slurm.commands import Slurm
-from assay.launch.slurm.options import SlurmSystem
 from assay.records import Job
 
 OUTPUT = "slurm-%j.log"

@@ -11,9 +11,10 @@ from assay.checks.check import Check, number, text
 from assay.checks.examine import Hosts, placed_at, worst_of_each
 from assay.errors import LaunchError
 from assay.launch import programs
+from assay.launch.platform import DoctorRequest, Examination
+from assay.launch.ssh import SshSystem
 from assay.launch.ssh.connection import Connection, clock_offset
 from assay.launch.ssh.launcher import on_each
-from assay.launch.ssh.options import SshSystem
 from assay.records import Scalar
 from assay.secret_reference import texts
 from assay.units import human_seconds
@@ -82,6 +83,13 @@ def alike(hosts: Hosts) -> Check:
 
 def _rest(errors: list[str]) -> str:
     return "" if len(errors) == 1 else f"then the others: {'; '.join(errors[1:4])}"
+
+
+def examination(system: SshSystem, request: DoctorRequest) -> Examination:
+    """What the doctor finds."""
+    request.report("Examining all hosts and importing torch there …")
+    tables = facts_of(system, request.data)
+    return Examination(tables, examine(tables))
 
 
 def facts_of(system: SshSystem, data: str | None = None) -> dict[str, Mapping[str, Scalar]]:

@@ -28,9 +28,8 @@ from assay.launch import dry_run, job_directory, job_spec
 from assay.launch.job_directory import by_whom, job_status, joined, not_taken
 from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
 from assay.launch.spool import TOKEN
-from assay.launch.ssh.connection import Connection, HostUnreachableError, clock_offset
-from assay.launch.ssh.listener import Listener
-from assay.launch.ssh.options import SshSystem
+from assay.launch.ssh import SshSystem
+from assay.launch.ssh.connection import Connection, HostUnreachableError, Listener, clock_offset
 from assay.records import Extent, Handle, Job, JobState, JobStatus, Output, RenderedJob, Scalar
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from assay import launch
 from assay.errors import InputError
-from assay.launch.slurm.options import SlurmSystem
+from assay.launch.slurm import SlurmSystem
 from assay.monitor.schedule import NICE, scrontab_lines, service_unit, timer_unit, unit_name
 from assay.monitor.schedule_request import ScheduleRequest, schedule_request
 from assay.questions.question import RUNS, Answer, Question, argument, function, option, question
