@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from assay.durable import deliver
 from assay.errors import InputError, Problem
 from assay.inputs import unreadable
-from assay.records import CHOSEN_ROOT, CHOSEN_SET, StagedData, Task
+from assay.records import CHOSEN_ROOT, CHOSEN_SET, FRAMES_FILE, Job, StagedData, Task, TaskFile
+from assay.registry import imported
 from assay_payloads.datasets.manifest import ChosenFrame, Manifest, ManifestError, made, parsed, text
 from assay_payloads.datasets.staging_cache import hold_path, set_name
 
@@ -110,3 +111,31 @@ def staged_data(
         space_bytes=space_bytes,
         timeout_s=timeout_s,
     )
+
+
+CHOICE: Final = "assay.data.queries:manifest_of"  # brings NumPy and a database, which few runs need
+
+
+def with_frames(job: Job) -> Job:
+    """The job with the manifest of its frames among its files, and staged if its nodes bring frames near.
+
+    Unchanged if it chooses none.
+
+    Raises InputError if the catalog can't answer, or no frame satisfies the condition.
+    """
+    choice = job.task.frames
+    if choice is None:
+        return job
+    manifest: Manifest = imported(CHOICE)(choice)
+    if not manifest.frames:
+        raise InputError(f"{choice.catalog}: no frame satisfies the condition {choice.where!r}")
+    file = TaskFile(FRAMES_FILE, text(manifest).encode())
+    task = with_chosen_set(job.task, manifest)
+    return replace(job, task=replace(task, files=(*task.files, file)))
+
+
+def kept_inputs(job: Job) -> Mapping[str, bytes]:
+    """Files of the job that can't be made again from its trial, to be kept with the run."""
+    if job.task.frames is None:
+        return {}
+    return {file.name: file.data for file in job.task.files if file.name == FRAMES_FILE}

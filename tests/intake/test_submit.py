@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from assay import submission
 from assay.cli import assay
-from assay.submission import checkers
-from assay.submission.description import FIELDS, agreed, described
+from assay.submission import FIELDS, agreed, described
 
 SYSTEM = "AS-4125GS-TNRT-RedHat-OpenShift"
 NODE = {
@@ -36,7 +36,7 @@ def results(mlperf_logs: Path) -> Path:
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without MLPerf's checkers, which take seconds to start."""
-    monkeypatch.setattr(checkers, "check", lambda *_: [])
+    monkeypatch.setattr(submission, "check", lambda *_: [])
 
 
 @pytest.mark.long
@@ -112,7 +112,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(results: Path, tmp_path
 def test_without_mlperf_logging_the_folder_is_there_and_the_checks_are_owed(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkers, "find_spec", lambda _name: None)
+    monkeypatch.setattr(submission, "find_spec", lambda _name: None)
     said = submit(results, into=tmp_path)
     assert "pip install mlperf-logging" in str(said.exception)
     assert (tmp_path / "Example" / "systems").is_dir()

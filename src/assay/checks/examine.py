@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from assay.checks import machine, software
+from assay.checks import containers, driver, fabric, kernel, machine, pci, software
 from assay.checks.check import PLACE, Check, Facts, State, placed, text
-from assay.checks.host import containers, driver, fabric, kernel, pci
 
 SOFTWARE: tuple[Callable[[Facts], Check], ...] = (
     software.interpreter,

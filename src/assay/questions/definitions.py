@@ -24,7 +24,7 @@ def systems_set(runs_dir: Path, results: Iterable[Result]) -> tuple[Settings, ..
     """
     from assay.rundir.session import Session
     from assay.suite.document import read
-    from assay.suite.systems import THIS_MACHINE
+    from assay.suite.load import THIS_MACHINE
 
     own = (result.run for result in results if result.run.source is None)
     places = dict.fromkeys((run.suite, run.session, run.trial.system) for run in own)

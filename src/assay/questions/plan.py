@@ -79,8 +79,8 @@ class SuitePlan:
 
     def sent(self, trial: Trial) -> RenderedJob:
         """Command, environment and files of a trial, as they would be submitted."""
+        from assay.frame_manifest import with_frames
         from assay.plan import job_of
-        from assay.run.chosen_frames import with_frames
 
         return self._launcher(trial).render(with_frames(job_of(trial, TOKEN)))
 
@@ -89,9 +89,9 @@ class SuitePlan:
 
         Raises InputError if there is no server to ask, LaunchError if it can't be reached.
         """
+        from assay.frame_manifest import with_frames
         from assay.launch.launcher import Checker
         from assay.plan import job_of
-        from assay.run.chosen_frames import with_frames
 
         launcher = self._launcher(trial)
         if not isinstance(launcher, Checker):

@@ -30,7 +30,7 @@ from assay.view.blocks import Paragraph
 
 if TYPE_CHECKING:
     from assay.records import Result
-    from assay.submission.checkers import Finding
+    from assay.submission import Finding
     from assay.view.blocks import Block
 
 
@@ -104,8 +104,7 @@ class Submit(Question):
         Raises InputError if a source or the round can't be used, HostError without mlperf-logging.
         """
         from assay.rundir.files import safe_name
-        from assay.submission import compose
-        from assay.submission.checkers import check
+        from assay.submission import check, compose
 
         read_value("round", self.round, _round_with_checkers)
         entries = _entries(self.sources, runs_directory(self.runs))
@@ -133,7 +132,7 @@ class Submission(Answer):
     @property
     def complete(self) -> bool:
         """Whether nothing is missing and all checkers pass."""
-        from assay.submission.description import missing
+        from assay.submission import missing
 
         lacking = self.folder.without_code or any(missing(d.fields) for d in self.folder.descriptions)
         return not lacking and not any(finding.error for finding in self.findings)
@@ -145,7 +144,7 @@ class Submission(Answer):
 
     def view(self) -> Iterator[Block]:
         """What is in the folder, what is missing there, and what the checkers find with how to fix it."""
-        from assay.submission.description import FIELDS, missing
+        from assay.submission import FIELDS, missing
 
         folder = self.folder.path
         for entry in self.folder.entries:
@@ -172,7 +171,7 @@ class Submission(Answer):
 
     def document(self) -> dict[str, Any]:
         """The document, as its schema describes it."""
-        from assay.submission.description import missing
+        from assay.submission import missing
 
         folder = self.folder
         return {
@@ -232,7 +231,7 @@ def _of_folder(folder: Path) -> Iterator[SubmissionEntry | Problem]:
 
 def _of_runs(reference: str, runs_dir: Path) -> Iterator[SubmissionEntry | Problem]:
     from assay.rundir.session import Session
-    from assay.submission.description import agreed, described
+    from assay.submission import agreed, described
 
     by_set: dict[tuple[str, str], list[Result]] = {}
     for result in run_set(runs_dir, reference).results:
@@ -259,7 +258,7 @@ def _of_runs(reference: str, runs_dir: Path) -> Iterator[SubmissionEntry | Probl
 
 def _stated(facts: Sequence[Any]) -> dict[str, Any]:
     """What all logs of a set state identically about division and availability."""
-    from assay.submission.description import AVAILABLE
+    from assay.submission import AVAILABLE
 
     divisions = {of_run.get("submission_division") for of_run in facts}
     states = {of_run.get("submission_status") for of_run in facts}

@@ -25,7 +25,7 @@ def system_named(name: str | None = None, file: File = None) -> System:
     """
     from assay.run.request import read_systems
     from assay.suite.findings import unknown
-    from assay.suite.systems import FILE_NAME, THIS_MACHINE
+    from assay.suite.load import FILE_NAME, THIS_MACHINE
 
     path = Path(file or FILE_NAME)
     written = file is not None or (name is not None and path.exists())
@@ -41,7 +41,7 @@ def system_named(name: str | None = None, file: File = None) -> System:
 def every_system(file: File = None) -> list[System]:
     """Each system of the file, and this machine. Raises InputError for a file that can't be used."""
     from assay.run.request import read_systems
-    from assay.suite.systems import FILE_NAME
+    from assay.suite.load import FILE_NAME
 
     path = Path(file or FILE_NAME)
     return [*read_systems(path if file is not None or path.exists() else None).by_name.values()]

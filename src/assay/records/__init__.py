@@ -7,8 +7,6 @@ says otherwise.
 
 from __future__ import annotations
 
-from assay.records.doubts import SEVERITIES, SUBJECTS, Doubt, DoubtKind, Severity, Subject
-from assay.records.gpus import GpuUse
 from assay.records.jobs import (
     NODE_STREAMS,
     Extent,
@@ -34,8 +32,22 @@ from assay.records.logged_runs import (
     TrainingStatus,
 )
 from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
-from assay.records.names import INDEX_FILE, is_reserved
-from assay.records.plain import digest_of, from_json, indented, to_compact_json, to_json, to_plain
+from assay.records.plain import (
+    LATEST_TIME,
+    Amount,
+    Count,
+    Positive,
+    Scalar,
+    Seconds,
+    Share,
+    Time,
+    digest_of,
+    from_json,
+    indented,
+    to_compact_json,
+    to_json,
+    to_plain,
+)
 from assay.records.plans import (
     CHOSEN_ROOT,
     CHOSEN_SET,
@@ -55,11 +67,24 @@ from assay.records.plans import (
     TaskFile,
     Trial,
 )
-from assay.records.runs import Provenance, Reading, Result, Run, RunState, SecretPlace
-from assay.records.scalar import LATEST_TIME, Amount, Count, Positive, Scalar, Seconds, Share, Time
+from assay.records.runs import (
+    INDEX_FILE,
+    GpuUse,
+    Provenance,
+    Reading,
+    Result,
+    Run,
+    RunState,
+    SecretPlace,
+    is_reserved,
+)
 from assay.records.verdicts import (
     DEFAULT_MARGIN,
+    SEVERITIES,
+    SUBJECTS,
     Comparison,
+    Doubt,
+    DoubtKind,
     Estimate,
     Family,
     Point,
@@ -68,7 +93,9 @@ from assay.records.verdicts import (
     RunsRange,
     Scaling,
     ScalingPoint,
+    Severity,
     SizeCurve,
+    Subject,
     Verdict,
 )
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from assay.records.plain import Scalar
 from assay.records.plans import Shape, Task
-from assay.records.scalar import Scalar
 
 NODE_STREAMS = (
     "probe-",

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from assay.records.doubts import Doubt
 from assay.records.measurements import Measurement
-from assay.records.scalar import Scalar
+from assay.records.plain import Scalar
+from assay.records.verdicts import Doubt
 
 TrainingStatus = Literal["success", "aborted", "unfinished", "invalid"]
 

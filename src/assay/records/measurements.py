@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from assay.records.scalar import Scalar
+from assay.records.plain import Scalar
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from assay.records.scalar import LARGEST_AMOUNT, Amount, Count, Positive, Seconds, Share
+from assay.records.plain import LARGEST_AMOUNT, Amount, Count, Positive, Seconds, Share
 
 Better = Literal["higher", "lower"]
 

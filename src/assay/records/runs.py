@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
-from assay.records.gpus import GpuUse
 from assay.records.jobs import Extent, Handle, JobState, NodeCounts, RankExit
 from assay.records.logged_runs import TrainingRun
 from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
+from assay.records.plain import Count, Scalar, Time
 from assay.records.plans import Trial
-from assay.records.scalar import Count, Scalar, Time
 
 
 class RunState(StrEnum):
@@ -163,3 +163,43 @@ class Result:
     def failed(self) -> bool:
         """Whether it ended without being a replicate; false while it runs, and where it was interrupted."""
         return self.run.state.final and not self.counts
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """One GPU over a run, from samples; None where the driver did not say.
+
+    node, gpu    the node's number within the job, and the GPU's index on it, both from 0
+    sampled_s    time that samples cover; the others are about this time
+    utilization  mean share of the time in which a kernel ran, 0 to 1
+    power_w      mean
+    clock_hz     mean SM clock of the samples at work (use of at least 50 %)
+    slowed_s     time at clocks that heat, the hardware's slowdown or a power brake lowered
+    capped_s     time at clocks that the power limit lowered
+    """
+
+    node: int
+    gpu: int
+    sampled_s: float
+    utilization: float | None = None
+    power_w: float | None = None
+    clock_hz: float | None = None
+    slowed_s: float | None = None
+    capped_s: float | None = None
+
+    def __str__(self) -> str:
+        return f"GPU {self.gpu} of node {self.node}"
+
+
+INDEX_FILE: Final = "index.duckdb"
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a suite's directory of this name would be in the place of a file of Assay's own.
+
+    Those that begin with a dot are no names in the first place.
+
+    >>> is_reserved("Index.DuckDB"), is_reserved("index.duckdb.wal"), is_reserved("index")
+    (True, True, False)
+    """
+    return name.casefold().startswith(INDEX_FILE)

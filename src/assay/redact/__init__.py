@@ -19,8 +19,8 @@ from assay.redact.known_secrets import (
     shown_name,
     text,
 )
-from assay.redact.marks import MARK, REDACTED, NumberedMarks, numbered
 from assay.redact.names import is_secret_name
+from assay.redact.shapes import MARK, REDACTED, NumberedMarks, numbered
 
 __all__ = [
     "MARK",

@@ -12,9 +12,8 @@ from typing import Any
 
 from assay.redact import known_secrets
 from assay.redact.commands import Argument, arguments, is_shell_line, words_of
-from assay.redact.marks import MARK, Mark, plain
 from assay.redact.names import WORD, is_secret_name, is_setting
-from assay.redact.shapes import hidden, named_in
+from assay.redact.shapes import MARK, Mark, hidden, named_in, plain
 
 _PLACEHOLDER = re.compile(rf"<[^<>]*>|\$\{{?\w+\}}?|{MARK.pattern}|")
 _SHORT = 200  # longest text whose answer is cached, in characters

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
-from assay.redact.marks import MARK, REDACTED, Mark, plain, replaced
-from assay.redact.shapes import spans
+from assay.redact.shapes import MARK, REDACTED, Mark, plain, replaced, spans
 
 _LINE_END = re.compile(r"[\r\n]+|(?:\\[rn])+")  # also as written in JSON and in a shell
 _TELLING = re.compile(r".{16}|(?=\S*\d)(?=\S*[A-Za-z])\S+$")

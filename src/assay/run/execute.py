@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Protocol
 
 from assay import provenance, read
+from assay.analyse.points.encounters import others_cpus
 from assay.errors import AssayError, LaunchError, PlatformError, UnansweredError
+from assay.frame_manifest import kept_inputs, with_frames
 from assay.inputs import read_whole, sha256
 from assay.launch.launcher import JobLostError, JobRefusedError, Launcher
 from assay.plan import job_of, task_of
@@ -26,6 +28,7 @@ from assay.records import (
     Handle,
     JobState,
     JobStatus,
+    NodeCounts,
     Output,
     Provenance,
     Run,
@@ -35,15 +38,13 @@ from assay.records import (
     Task,
     Trial,
 )
-from assay.run.chosen_frames import kept_inputs, with_frames
 from assay.run.last_words import last_line, own_cause
 from assay.run.stopping import StopRequest
-from assay.run.time_limit import cpu_use
 from assay.run.trial_state import extent_of, narrowed, not_installed
 from assay.rundir.session import Attempt, Session
 from assay.telemetry import recorded
 from assay.telemetry.lines import STREAM
-from assay.units import counted, human
+from assay.units import counted, human, percent
 
 FLOOD_SLACK_BYTES = 1 << 30  # a keeper checks four times a second, and disks write up to 2 GB per second
 WHY_EVERY_S = 2.0  # between checks of what a silent job waits for
@@ -309,3 +310,25 @@ def _keep_outputs(execution: Execution, attempt: Attempt, run: Run, task: Task) 
         return (str(error),)
     missing = [name for name in task.outputs if not set(name) & set("*?[") and name not in kept]
     return tuple(f"{name}: the job should have written this file, but did not" for name in missing)
+
+
+def cpu_use(nodes: Sequence[NodeCounts]) -> str:
+    """What a job and others used of its CPUs' time, on the node where the job used least; "" if unknown.
+
+    Time in which the job was suspended does not count; what others used then can't be told apart.
+
+    >>> cpu_use([NodeCounts(elapsed_s=100.0, cpus=2, busy_cpu_s=200.0, job_cpu_s=50.0)])
+    'it used 25 % of the time of its 2 CPUs, others 75 %'
+    """
+    known = [(node.job_cpu_s / _cpu_s(node), node) for node in nodes if node.job_cpu_s is not None]
+    if not known:
+        return ""
+    own, node = min(known, key=lambda pair: pair[0])
+    others = None if node.suspended_s else others_cpus(node)
+    there = " on the node where it used least" if len(known) > 1 else ""
+    beside = "" if others is None else f", others {percent(others / node.cpus)}"
+    return f"it used {percent(own)} of the time of its {counted(node.cpus, 'CPU')}{there}{beside}"
+
+
+def _cpu_s(node: NodeCounts) -> float:
+    return node.cpus * (node.elapsed_s - (node.suspended_s or 0.0))

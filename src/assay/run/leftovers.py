@@ -15,8 +15,8 @@ from assay.launch.job_directory import JobDirectory
 from assay.launch.launcher import Leftover
 from assay.rundir import session as rundir
 from assay.rundir.session import Session
+from assay.suite.load import THIS_MACHINE
 from assay.suite.model import System
-from assay.suite.systems import THIS_MACHINE
 
 QUIET_S = 600.0  # a job of an unknown run that ended this recently may still be collected elsewhere
 

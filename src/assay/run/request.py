@@ -10,12 +10,12 @@ from typing import Any
 
 from assay import launch, plan, suite
 from assay.errors import InputError, OptionsError, Problem
+from assay.frame_manifest import with_frames
 from assay.launch.job_spec import values
 from assay.launch.launcher import Launcher, Looker
 from assay.plan import job_of
 from assay.records import Plan, Trial
 from assay.run import interim_looks
-from assay.run.chosen_frames import with_frames
 from assay.run.concurrency import Concurrency
 from assay.run.interim_looks import Limits
 from assay.rundir.files import StepOf

@@ -506,7 +506,7 @@ def system_of(request: BisectRequest) -> Mapping[str, Any]:
     from assay import launch
     from assay.suite import systems_of
     from assay.suite.findings import unknown
-    from assay.suite.systems import THIS_MACHINE, read_file
+    from assay.suite.load import THIS_MACHINE, read_file
 
     file = read_file(request.measure, request.systems)
     if request.system == THIS_MACHINE and request.systems is None:

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 
 from assay.provenance import group_of, known
 from assay.records import Extent, JobState, Provenance, Run, RunState, Scalar
-from assay.records.doubts import Doubt
 from assay.records.plain import digest_of
 from assay.records.plans import Better
+from assay.records.verdicts import Doubt
 from assay.stacks.image import OF_WHEEL, PACKAGE_OF
 
 # Which facts are part of a stack's system: which software, not which machine or which state.

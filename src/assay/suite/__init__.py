@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from assay.suite.load import load, parse
+from assay.suite.load import systems as systems_of
 from assay.suite.model import Benchmark, Suite, SweepPoint, System, Systems
 from assay.suite.requirements import requirements
-from assay.suite.systems import systems as systems_of
 
 __all__ = [
     "Benchmark",

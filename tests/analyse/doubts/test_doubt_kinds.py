@@ -61,7 +61,7 @@ def names_used(*names: str) -> set[str]:
 
 def test_every_doubt_is_made_by_its_kind() -> None:
     makers = {file for file, m in source("Doubt").items() for node in ast.walk(m) if called(node) == "Doubt"}
-    assert makers == {"records/doubts.py", "stacks/knowledge.py"}  # read back from a file there
+    assert makers == {"records/verdicts.py", "stacks/knowledge.py"}  # read back from a file there
 
 
 def test_every_kind_is_in_the_table() -> None:

@@ -126,7 +126,7 @@ def _parts(
     from assay.cluster.components import PARTS
     from assay.suite import document
     from assay.suite.findings import checked, unknown
-    from assay.suite.systems import FILE_NAME
+    from assay.suite.load import FILE_NAME
 
     written = document.read(Path(file or FILE_NAME))
     problems = [
@@ -154,7 +154,7 @@ def _completed(
     """The part with what its options name in files: only a scheduled suite names one."""
     from assay.cluster.components.scheduled_suite import QuickSuite
     from assay.cluster.cron_job import part_objects
-    from assay.suite.systems import FILE_NAME
+    from assay.suite.load import FILE_NAME
 
     if not isinstance(part, QuickSuite):
         return part

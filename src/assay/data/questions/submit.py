@@ -142,7 +142,7 @@ def _suite(
     from assay import launch
     from assay.plan import metrics_of
     from assay.suite import parse
-    from assay.suite.systems import read_file
+    from assay.suite.load import read_file
     from assay.workloads import PARAMS
 
     where = read_file(Path(filled.suite.file), systems)

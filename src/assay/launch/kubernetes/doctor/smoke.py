@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.checks import examine as machine
+from assay.checks import fabric
 from assay.checks.check import PLACE, Check, Facts, number, text
-from assay.checks.host import fabric
 from assay.errors import AssayError
 from assay.launch import programs
 from assay.launch.kubernetes import fields

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from assay.checks import fabric
 from assay.checks.check import Check, Facts, number, text
-from assay.checks.host import fabric
 from assay.units import human
 
 REFRESH = "as root: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
