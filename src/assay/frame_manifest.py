@@ -119,7 +119,9 @@ CHOICE: Final = "assay.data.queries:manifest_of"  # brings NumPy and a database,
 def with_frames(job: Job) -> Job:
     """The job with the manifest of its frames among its files, and staged if its nodes bring frames near.
 
-    Unchanged if it chooses none.
+    Unchanged if it chooses none. Assay reads the catalog on its own machine directly before the job is
+    submitted: a node needs neither the catalog nor a database, all ranks have the same frames, and the
+    manifest is on disk before the job exists.
 
     Raises InputError if the catalog can't answer, or no frame satisfies the condition.
     """

@@ -4,6 +4,10 @@ Repeats are blocks: each contains every point once on every system, shuffled, so
 affects all sides alike. A trial's place in its block is the rank of a hash of the seed, the block and the
 trial. So a block depends only on suite, seed and its own number, a run can be extended by more blocks later,
 and a run of one side keeps the order that its trials have in the complete plan.
+
+Equal digests mean equal measurements, whatever else changed. Paths below the suite's directory count relative
+to it, so that the same suite checked out elsewhere is the same suite, and sides that ran on different
+machines can be merged.
 """
 
 from __future__ import annotations

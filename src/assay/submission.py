@@ -143,6 +143,7 @@ AVAILABLE: Final = MappingProxyType(
 )
 """A log's `submission_status` → the name in a system's description."""
 
+# Source: the required fields of mlperf-logging's system_desc_checker, and their use in published rounds
 FIELDS: Final = MappingProxyType(
     {
         "submitter": "the submitter",

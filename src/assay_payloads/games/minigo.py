@@ -30,11 +30,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from assay_payloads.games.go import HISTORY, Boards, Go
-from assay_payloads.games.mcts import TreeSearch
-from assay_payloads.games.selfplay import GameFiles, Games, error_text, play
+from assay_payloads.games.selfplay import GameFiles, Games, TreeSearch, error_text, play
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.training.benchmark import TrainingBenchmark
-from assay_payloads.training.checkpoint import NAME
+from assay_payloads.training.real_training import NAME
 from assay_payloads.training.step import AUTOCAST
 from assay_payloads.training.training import arguments, train
 

@@ -15,8 +15,7 @@ import argparse
 import json
 from pathlib import Path
 
-from assay_payloads.inference.loadgen_data import labeled
-from assay_payloads.inference.loadgen_samples import Data
+from assay_payloads.inference.loadgen_data import Data, labeled
 
 Answers = list[tuple[int, bytes]]
 LOGITS_BYTES = 8  # per token: two of 32 bits

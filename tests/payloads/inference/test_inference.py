@@ -25,7 +25,7 @@ from assay.formats.loadgen import inference_run, logs_of
 from assay.records import Reading, Shape
 from assay.store import find
 from assay.workloads import WORKLOADS
-from assay_payloads.inference.loadgen_search import highest
+from assay_payloads.measuring.service_level import highest
 from conftest import ROOT, SUPPORT, long_but, require
 from payload_processes import Forks, end
 

@@ -118,7 +118,7 @@ def test_after_the_others_pass_the_search_ends_a_game_that_is_won_and_plays_on_o
     for move in (4, 9):
         boards = go.play(boards, torch.tensor([move]))
     [visits] = (
-        import_module("assay_payloads.games.mcts").TreeSearch(go, undecided, 60).visits(boards).tolist()
+        import_module("assay_payloads.games.selfplay").TreeSearch(go, undecided, 60).visits(boards).tolist()
     )
     assert sum(visits) == 60
     assert visits[4] == 0  # not legal
@@ -131,7 +131,7 @@ def test_games_are_the_same_however_many_ranks_share_them() -> None:
     import torch
 
     selfplay = import_module("assay_payloads.games.selfplay")
-    search = import_module("assay_payloads.games.mcts").TreeSearch(
+    search = import_module("assay_payloads.games.selfplay").TreeSearch(
         import_module("assay_payloads.games.go").Go(3, 0.5), undecided, 4
     )
 
