@@ -1,4 +1,4 @@
-"""Labeled samples for LoadGen: images with classes, images with boxes, questions about texts; their answers."""
+"""Labeled samples for LoadGen, and answers: images with classes, images with boxes, questions about texts."""
 
 from __future__ import annotations
 
