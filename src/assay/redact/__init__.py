@@ -9,38 +9,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.redact.data import parted, redacted, redacted_json, redacted_yaml, secrets_in
-from assay.redact.known_secrets import (
-    forget,
-    forms,
-    known_values,
-    learn_values,
-    secrets_in_text,
-    shown_name,
-    text,
-)
-from assay.redact.names import is_secret_name
-from assay.redact.shapes import MARK, REDACTED, NumberedMarks, numbered
-
-__all__ = [
-    "MARK",
-    "REDACTED",
-    "NumberedMarks",
-    "forget",
-    "forms",
-    "is_secret_name",
-    "known_values",
-    "learn",
-    "learn_values",
-    "numbered",
-    "redacted",
-    "redacted_json",
-    "redacted_yaml",
-    "secrets_in",
-    "secrets_in_text",
-    "shown_name",
-    "text",
-]
+from assay.redact.data import parted
+from assay.redact.data import redacted as redacted
+from assay.redact.data import redacted_json as redacted_json
+from assay.redact.data import redacted_yaml as redacted_yaml
+from assay.redact.data import secrets_in as secrets_in
+from assay.redact.known_secrets import forget as forget
+from assay.redact.known_secrets import forms as forms
+from assay.redact.known_secrets import known_values as known_values
+from assay.redact.known_secrets import learn_values as learn_values
+from assay.redact.known_secrets import secrets_in_text as secrets_in_text
+from assay.redact.known_secrets import shown_name as shown_name
+from assay.redact.known_secrets import text as text
+from assay.redact.names import is_secret_name as is_secret_name
+from assay.redact.shapes import MARK as MARK
+from assay.redact.shapes import REDACTED as REDACTED
+from assay.redact.shapes import NumberedMarks as NumberedMarks
+from assay.redact.shapes import numbered as numbered
 
 
 def learn(data: Any) -> Any:
