@@ -29,13 +29,14 @@ from assay.errors import InputError, Problem
 from assay.inputs import read_whole
 from assay.records import Job, Metric, Plan, Shape, Task, Trial, digest_of, to_plain
 from assay.redact import NumberedMarks, redacted
-from assay.suite import Benchmark, Suite, SweepPoint, System, Systems, requirements
+from assay.suite import Benchmark, Suite, SweepPoint, System, Systems
 from assay.suite.findings import Where, findings, in_order, read_strictly, unknown
-from assay.suite.requirements import MetricsOf
+from assay.suite.load import MetricsOf, requirements
 from assay.workloads import WORKLOADS, Workload
 from assay.workloads.data import with_data
 from assay.workloads.workload import PEAK_RSS
 
+Place = tuple[str, int, Shape]  # benchmark, index of its point, shape
 MAX_TRIALS = 100_000
 MAX_ID = 120
 
@@ -338,7 +339,6 @@ def _value_word(value: Any) -> str:
     return word if word == plain else f"{word}_{digest_of(value)[:6]}"
 
 
-Place = tuple[str, int, Shape]  # benchmark, index of its point, shape
 _ANY_SEED = 0  # a task is made with a fixed seed if a digest must not depend on the seed
 _LARGEST_PROGRAM_BYTES = 64 << 20
 _PROGRAM_SUFFIXES = (

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from assay import secret_reference, units
+from assay import redact, secret_reference, units
 from assay.errors import InputError, OptionsError, Problem
 from assay.launch import job_directory
-from assay.records import Job, SecretReference
+from assay.records import Job, RenderedJob, SecretReference
 from assay.secret_reference import EnvironmentValue
 from assay_payloads.keeping.relay import Stamp
 
@@ -239,3 +240,67 @@ def _links(path: Path) -> Iterator[Path]:
     while path.is_symlink():
         path = Path(os.path.normpath(path.parent / path.readlink()))
         yield path
+
+
+ON_ONE_NODE = ("127.0.0.1", "<a free port>")
+
+
+def without_secrets(job: Job) -> Job:
+    """The job as it may be shown: secrets in its arguments and variables are replaced."""
+    task = replace(
+        job.task, argv=tuple(redact.redacted(job.task.argv)), env=redact.redacted(dict(job.task.env))
+    )
+    return replace(job, task=task)
+
+
+def rank_command(job: Job, python: str, *, pin_cpus: bool) -> str:
+    """The command line of each rank, as a person would type it; before it, what each node runs first."""
+    command = shlex.join(argv(job, python))
+    if pin_cpus:  # the equivalent command; the keeper needs no taskset
+        command = f"taskset --cpu-list '<cores of the rank>' {command}"
+    command = command if job.task.cwd is None else f"cd {shlex.quote(job.task.cwd)} && {command}"
+    return "\n".join([*before(job, python), command])
+
+
+def before(job: Job, python: str) -> list[str]:
+    """What each node runs before its ranks, with a heading for them; empty if there is nothing."""
+    command = argv_before(job, python)
+    return [f"# each node first:\n{shlex.join(command)}\n# then each rank:"] if command else []
+
+
+def rendered(
+    job: Job,
+    command: str,
+    env: Mapping[str, EnvironmentValue],
+    *,
+    nodes: int = 1,
+    node: str = "0",
+    meeting: tuple[str, str] = ON_ONE_NODE,
+) -> RenderedJob:
+    """The command with the variables and files of every rank; values known only later are in angle brackets.
+
+    env      the system's variables; the task's override them
+    node     placeholder for the node's number
+    meeting  address and port of rank 0 if there are several nodes
+    """
+    ranks = str(job.shape.ranks // nodes)
+    address, port = meeting if nodes > 1 else ON_ONE_NODE
+    shown = {
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": f"<allowed cores / {ranks}, unless set>",
+        **variables(job, env),
+        **{name: f"<{reference}>" for name, reference in secrets(job, env).items()},
+        "WORLD_SIZE": str(job.shape.ranks),
+        "LOCAL_WORLD_SIZE": ranks,
+        "GROUP_RANK": node,
+        "NODE_RANK": node,
+        "MASTER_ADDR": address,
+        "MASTER_PORT": port,
+        "ASSAY_TOKEN": "<token>",
+        "ASSAY_SEED": str(job.seed),
+    }
+    return RenderedJob(
+        redact.text(command),
+        redact.redacted(shown),
+        {file.name: f"sha256:{file.sha256}" for file in job.task.files},
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from assay.suite.load import load, parse
 from assay.suite.load import systems as systems_of
 from assay.suite.model import Benchmark, Suite, SweepPoint, System, Systems
-from assay.suite.requirements import requirements
 
 __all__ = [
     "Benchmark",
@@ -15,6 +14,5 @@ __all__ = [
     "Systems",
     "load",
     "parse",
-    "requirements",
     "systems_of",
 ]

@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from assay.errors import HostError, LaunchError
-from assay.launch import dry_run, job_spec, spool
-from assay.launch.batch import job_state
+from assay.launch import job_spec, spool
+from assay.launch.batch import BatchSystem, job_state
 from assay.launch.batch.job_state import ASK_AT_THE_END_EVERY_S, ASK_EVERY_S, Life, QueueAnswer
-from assay.launch.batch.options import BatchSystem
 from assay.launch.batch.queue import Queue, QueueSilentError
 from assay.launch.batch.script import NAME, nodes_of
 from assay.launch.batch.shared_directory import SharedJobDirectory
@@ -68,13 +67,13 @@ class BatchLauncher(ABC, Generic[System]):
     def render(self, job: Job) -> RenderedJob:
         """The batch script, the keeper's environment, and each rank's command."""
         self.check(job)
-        job = dry_run.without_secrets(job)
+        job = job_spec.without_secrets(job)
         nodes = nodes_of(job, self.system)
         ranks = job.shape.ranks // nodes
         script = self.script(job, f"{NAME}<token>")
-        rank = "\n".join([*dry_run.before(job, self.python), shlex.join(job_spec.argv(job, self.python))])
+        rank = "\n".join([*job_spec.before(job, self.python), shlex.join(job_spec.argv(job, self.python))])
         command = f"{script}\n# What each keeper starts, as {ranks} ranks:\n{rank}"
-        return dry_run.rendered(
+        return job_spec.rendered(
             job,
             command,
             self.system.env,

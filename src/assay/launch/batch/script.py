@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from assay import payload_files
 from assay.launch import job_spec
-from assay.launch.batch.options import BatchSystem
+from assay.launch.batch import BatchSystem
 from assay.records import Job
 
 NAME = "assay-"  # a job's name is this and its token

@@ -25,6 +25,7 @@ from assay.launch.kubernetes.causes import (
 from assay.launch.kubernetes.client import EVENTS, NETWORK_POLICIES, Cluster, Object, Resource
 from assay.launch.kubernetes.job_state import (
     JobEvidence,
+    SpooledJob,
     as_placed,
     call,
     has_replacement,
@@ -37,7 +38,6 @@ from assay.launch.kubernetes.job_state import (
     was_restarted,
 )
 from assay.launch.kubernetes.objects.kinds import Ending, JobKind
-from assay.launch.kubernetes.spooled_job import SpooledJob
 from assay.launch.kubernetes.watch import JobPods, PodLogs, PodWatch
 from assay.launch.kubernetes.wire import NO_NAMESPACE, ApiError
 from assay.records import JobState, Output

@@ -16,12 +16,12 @@ from typing import Any
 
 from assay import redact
 from assay.errors import LaunchError, PlatformError
-from assay.launch import dry_run, job_directory, job_spec
+from assay.launch import job_directory, job_spec
 from assay.launch.kubernetes import client, removal
 from assay.launch.kubernetes.causes import causes
 from assay.launch.kubernetes.client import CONFIG_MAPS, PODS, Cluster, Object, connect
 from assay.launch.kubernetes.follow import FollowedJob, Follower
-from assay.launch.kubernetes.job_state import REMOVED
+from assay.launch.kubernetes.job_state import REMOVED, SpooledJob
 from assay.launch.kubernetes.objects.kind_choice import KindChoices
 from assay.launch.kubernetes.objects.kinds import KINDS
 from assay.launch.kubernetes.objects.manifests import Manifests, render
@@ -29,7 +29,6 @@ from assay.launch.kubernetes.objects.order import TOKEN, Manifest, labels_of, na
 from assay.launch.kubernetes.objects.pod import nodes_of
 from assay.launch.kubernetes.options import KubernetesSystem, with_host_python
 from assay.launch.kubernetes.removal import end_job, what_stays
-from assay.launch.kubernetes.spooled_job import SpooledJob
 from assay.launch.kubernetes.watch import watch_of
 from assay.launch.kubernetes.wire import ApiError, ApiUnreachableError, ConflictError, extent_of
 from assay.launch.launcher import JobRefusedError, Leftover, PartCheck
@@ -58,7 +57,7 @@ class KubernetesLauncher:
 
     def render(self, job: Job) -> RenderedJob:
         """The manifests for `kubectl apply -f -`; with `kind: auto`, a comment gives the kind and why."""
-        job = dry_run.without_secrets(replace(job, token=SHOWN_TOKEN))
+        job = job_spec.without_secrets(replace(job, token=SHOWN_TOKEN))
         system = self.system.model_copy(update={"env": redact.redacted(self.system.env)})
         manifests = render(job, system, self._chosen.kind(job.shape)).yaml()
         env = job_spec.variables(job, system.env)

@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 
 from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, Problem
-from assay.launch import dry_run, job_spec, processes, spool
+from assay.launch import job_spec, processes, spool
 from assay.launch.job_directory import JobDirectory, not_taken
 from assay.launch.launcher import Leftover
 from assay.launch.local import LocalSystem
@@ -44,9 +44,9 @@ class LocalLauncher:
     def render(self, job: Job) -> RenderedJob:
         """The command of each rank; what differs between ranks or runs is in angle brackets."""
         spool.check_one_node(job, self.name, self.system.env)
-        job = dry_run.without_secrets(job)
-        command = dry_run.rank_command(job, self._python(), pin_cpus=self.system.pin_cpus)
-        return dry_run.rendered(job, command, self.system.env)
+        job = job_spec.without_secrets(job)
+        command = job_spec.rank_command(job, self._python(), pin_cpus=self.system.pin_cpus)
+        return job_spec.rendered(job, command, self.system.env)
 
     def look(self, job: Job) -> None:
         """Checks its Python, its working directory, its program, and the script passed to a Python."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from assay.launch.batch.options import BatchSystem, further_option, one_line
+from assay.launch.batch import BatchSystem, further_option, one_line
 from assay.launch.platform import Binding, NodeAccess, Platform, late
 
 # What may be between double quotes after #BSUB; LSF replaces % in file names

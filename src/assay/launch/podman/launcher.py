@@ -15,7 +15,7 @@ from pathlib import Path
 
 from assay import payload_files
 from assay.errors import InputError, LaunchError, OptionsError, PlatformError, Problem
-from assay.launch import dry_run, job_spec, processes, spool
+from assay.launch import job_spec, processes, spool
 from assay.launch.job_directory import JobDirectory, Keeper, not_taken
 from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
 from assay.launch.podman import ContainerSystem, engine, flags, hand_over, with_host_python
@@ -40,10 +40,10 @@ class PodmanLauncher:
     def render(self, job: Job) -> RenderedJob:
         """The command that starts the container, then each rank's command in it."""
         self._check(job)
-        job = dry_run.without_secrets(job)
+        job = job_spec.without_secrets(job)
         started = shlex.join(self._run(job, "<token>", "<directory of the job>"))
-        rank = dry_run.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus)
-        return dry_run.rendered(job, f"{started}\n# in it, each rank:\n{rank}", self.system.env)
+        rank = job_spec.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus)
+        return job_spec.rendered(job, f"{started}\n# in it, each rank:\n{rank}", self.system.env)
 
     def submit(self, job: Job) -> Handle:
         """Write the job's directory and start its container; return when the keeper has taken the job."""

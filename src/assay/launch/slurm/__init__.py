@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from assay.launch.batch.options import BatchSystem, Line, further_option, one_line
+from assay.launch.batch import BatchSystem, Line, further_option, one_line
 from assay.launch.platform import Binding, NodeAccess, Platform, late
 
 # What sbatch accepts as an unquoted value; not `%`, which Slurm replaces in file names

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 from assay import payload_files
 from assay.errors import LaunchError, OptionsError, PlatformError, Problem
-from assay.launch import dry_run, job_directory, job_spec
+from assay.launch import job_directory, job_spec
 from assay.launch.job_directory import by_whom, job_status, joined, not_taken
 from assay.launch.launcher import JobLostError, JobRefusedError, Leftover
 from assay.launch.spool import TOKEN
@@ -55,7 +55,7 @@ class SshLauncher:
     def render(self, job: Job) -> RenderedJob:
         """The command that starts the keepers, then each rank's command."""
         nodes = self._nodes(job)
-        job = dry_run.without_secrets(job)
+        job = job_spec.without_secrets(job)
         directory = f"{self.system.directory}/<token>"
         keeper = [
             self.system.python,
@@ -68,10 +68,10 @@ class SshLauncher:
             f"# on {', '.join(self.system.hosts[:nodes])}: node 0 to {nodes - 1}",
             shlex.join([*keeper, "--detach", "--node-from", "ASSAY_NODE"]),
             "# which starts each rank:",
-            dry_run.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus),
+            job_spec.rank_command(job, self.system.python, pin_cpus=self.system.pin_cpus),
         ]
         address = self.system.master_address or f"<address of {self.system.hosts[0]}>"
-        return dry_run.rendered(
+        return job_spec.rendered(
             job,
             "\n".join(lines),
             self.system.env,
