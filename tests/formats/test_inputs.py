@@ -78,7 +78,7 @@ from pathlib import Path
 from assay.cli import assay
 from assay.formats import mllog, mlperf, tf_cnn_benchmarks, nccl_tests, nccl_debug, tools, timm, horovod
 from assay.records import JobState, Output
-from assay.run.last_words import LastFigure
+from assay.run.progress import LastFigure
 from assay.workloads import WORKLOADS
 path = Path(sys.argv[1])
 metrics = {"t": {"pattern": r"t=(?P<value>\\d+)"}, "k": {"reader": "mllog"}}

@@ -25,7 +25,7 @@ from assay.records import (
 )
 from assay.run.concurrency import ConcurrentProgress
 from assay.run.execute import cpu_use
-from assay.run.last_words import LastFigure, figure_of, last_line, last_lines, own_cause
+from assay.run.progress import LastFigure, figure_of, last_line, last_lines, own_cause
 from assay.rundir import session as rundir
 from assay.rundir.pace import Pace
 from assay.workloads import PLACES

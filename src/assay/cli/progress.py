@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from assay.plan import metrics_of
 from assay.records import JobState, Output, Plan, Result, Run, RunState, Trial
-from assay.run.last_words import LastFigure, figure_of, last_lines
-from assay.run.progress import Silence, Tell
+from assay.run.progress import LastFigure, Silence, Tell, figure_of, last_lines
 from assay.rundir.pace import Pace
 from assay.rundir.session import Attempt, Session
 from assay.units import human_seconds

@@ -60,7 +60,7 @@ def run_logs(run: str, *, attempt: int | None = None, runs: str | PathLike[str] 
 
 def _last_lines(attempt: Attempt) -> Sequence[str]:
     from assay.records import RunState
-    from assay.run.last_words import last_lines
+    from assay.run.progress import last_lines
 
     try:
         run = attempt.run()

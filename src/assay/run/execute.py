@@ -38,7 +38,7 @@ from assay.records import (
     Task,
     Trial,
 )
-from assay.run.last_words import last_line, own_cause
+from assay.run.progress import last_line, own_cause
 from assay.run.stopping import StopRequest
 from assay.run.trial_state import extent_of, narrowed, not_installed
 from assay.rundir.session import Attempt, Session

@@ -168,7 +168,7 @@ def _observed(runs_dir: Path, source: str) -> SessionObservations:
         return Attempt(runs_dir / run.id / f"attempt-{run.attempt}")
 
     def last_line(run: Run) -> str:
-        from assay.run.last_words import last_line  # only failed runs need it
+        from assay.run.progress import last_line  # only failed runs need it
 
         return last_line(attempt_of(run), run.exits)
 

@@ -30,9 +30,9 @@ from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.analyse.statistics.sequential import IN_FAMILY, looks, nominal_p
 from assay.errors import InputError, Problem
 from assay.records import Comparison, Doubt, Family, Metric, Point, Result, Run, digest_of
-from assay.run import drive, last_words
+from assay.run import drive
 from assay.run.interim_looks import spent_s
-from assay.run.progress import Tell
+from assay.run.progress import Tell, last_line
 from assay.run.request import RunRequest
 from assay.rundir import session as rundir
 from assay.rundir.files import StepOf
@@ -120,7 +120,7 @@ class Measuring:
 
     def last_line(self, run: Run) -> str:
         """What a failed run's first rank to fail printed last."""
-        return last_words.last_line(self._attempts[run.id], run.exits)
+        return last_line(self._attempts[run.id], run.exits)
 
     def _parsed(
         self, systems: Mapping[str, Mapping[str, Any]], blocks: int, rung: tuple[int, int]

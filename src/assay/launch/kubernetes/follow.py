@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from assay.launch.frames import Frame, Joiner
-from assay.launch.kubernetes import facts
 from assay.launch.kubernetes.causes import (
     Cause,
     CauseWordings,
@@ -38,6 +37,7 @@ from assay.launch.kubernetes.job_state import (
     was_restarted,
 )
 from assay.launch.kubernetes.objects.kinds import Ending, JobKind
+from assay.launch.kubernetes.pod_status import facts_by_probe
 from assay.launch.kubernetes.watch import JobPods, PodLogs, PodWatch
 from assay.launch.kubernetes.wire import NO_NAMESPACE, ApiError
 from assay.records import JobState, Output
@@ -338,7 +338,7 @@ class Follower:
         )
         self._collected.note_unkept([log.unkept for log in self._logs.logs.values() if log.unkept])
         probed = {name: pods.seen[uid] for name, uid in self._came_from.items() if name.startswith("probe-")}
-        where = facts.by_probe(self._cluster, probed, ends)
+        where = facts_by_probe(self._cluster, probed, ends)
         hosts = tuple(self._host(pods, node) for node in range(self._job.nodes))
         status = replace(status, node_facts=where, hosts=hosts)
         self._collected.settle(as_placed(status, self._job.hosts))
