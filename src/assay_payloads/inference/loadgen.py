@@ -30,9 +30,10 @@ import numpy as np
 
 from assay_payloads.inference.loadgen_accuracy import accuracy, answered
 from assay_payloads.inference.loadgen_backends import TYPES, batch_sizes, predictors
-from assay_payloads.inference.loadgen_data import Arrays, labeled
+from assay_payloads.inference.loadgen_data import labeled
 from assay_payloads.inference.loadgen_detectors import logged
 from assay_payloads.inference.loadgen_models import MODELS
+from assay_payloads.inference.loadgen_samples import Arrays
 from assay_payloads.inference.loadgen_sut import Library, Predict, RunAbort, SystemUnderTest
 from assay_payloads.measuring.rank import Rank
 from assay_payloads.measuring.service_level import highest

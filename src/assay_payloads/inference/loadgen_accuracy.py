@@ -15,7 +15,8 @@ import argparse
 import json
 from pathlib import Path
 
-from assay_payloads.inference.loadgen_data import Data, labeled
+from assay_payloads.inference.loadgen_data import labeled
+from assay_payloads.inference.loadgen_samples import Data
 
 Answers = list[tuple[int, bytes]]
 LOGITS_BYTES = 8  # per token: two of 32 bits

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from assay_payloads.inference.loadgen_data import Arrays
 from assay_payloads.inference.loadgen_models import Model
+from assay_payloads.inference.loadgen_samples import Arrays
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 EXPORTED = Path("model.onnx")

@@ -14,8 +14,8 @@ from torchvision.transforms.v2 import functional
 
 from assay_payloads.datasets.coco import OPENIMAGES, PLACES, Coco, precision
 from assay_payloads.datasets.feed import UNREADABLE, UnreadableSampleError
-from assay_payloads.inference.loadgen_data import BOXES, Arrays, Data
 from assay_payloads.inference.loadgen_detectors import COLUMNS
+from assay_payloads.inference.loadgen_samples import BOXES, Arrays, Data
 
 
 def annotated(directory: Path, size: int) -> Data:

@@ -1,16 +1,16 @@
-"""Labeled samples for LoadGen, and answers: images with classes, images with boxes, questions about texts."""
+"""Finds labeled samples: images with classes, images with boxes, or questions about texts."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from assay_payloads.inference.loadgen_samples import CLASSES, Arrays, Data
 from assay_payloads.inference.squad import SQUAD_FILES
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels
@@ -88,24 +88,3 @@ def share_right(labels: np.ndarray, answers: Sequence[bytes]) -> float:
     """Share of answers that match the label's class, at most 1: top-1 accuracy."""
     classes = np.stack([np.frombuffer(answer, dtype=np.int64) for answer in answers])
     return float((classes[:, 0] == labels).mean())
-
-
-Arrays = tuple[np.ndarray, ...]
-CLASSES, BOXES, SPANS = "classes", "boxes", "spans of a text"  # kinds of answers
-
-
-@dataclass(frozen=True)
-class Data:
-    """Samples in a fixed order.
-
-    answer_kind what an answer is: classes, boxes, or spans of a text
-    read        a sample's arrays by its index; a ValueError names its file
-    score       score of the answers, at most 1: one for each sample, as in LoadGen's accuracy log
-    categories  IDs that boxes can have; () for samples without boxes
-    """
-
-    answer_kind: str
-    count: int
-    read: Callable[[int], Arrays]
-    score: Callable[[Sequence[bytes]], float]
-    categories: tuple[int, ...] = ()

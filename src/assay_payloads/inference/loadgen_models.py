@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from assay_payloads.inference.loadgen_data import BOXES, CLASSES, SPANS, Arrays
 from assay_payloads.inference.loadgen_detectors import Detector, RetinaNetDetector, SsdDetector
+from assay_payloads.inference.loadgen_samples import BOXES, CLASSES, SPANS, Arrays
 from assay_payloads.inference.squad import PIECES
 
 RESNET34 = (3, 4, 6)  # blocks of its first three stages

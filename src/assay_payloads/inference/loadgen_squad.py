@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from tokenizers import BertWordPieceTokenizer
 
-from assay_payloads.inference.loadgen_data import SPANS, Arrays, Data
+from assay_payloads.inference.loadgen_samples import SPANS, Arrays, Data
 from assay_payloads.inference.squad import PIECES, SQUAD_FILES, SquadQuestion, f1, paragraphs
 
 QUESTIONS, VOCABULARY = SQUAD_FILES

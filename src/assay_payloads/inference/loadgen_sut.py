@@ -15,7 +15,7 @@ from typing import Any
 import mlperf_loadgen as lg
 import numpy as np
 
-from assay_payloads.inference.loadgen_data import Arrays
+from assay_payloads.inference.loadgen_samples import Arrays
 
 Predict = Callable[[Arrays], Sequence[np.ndarray]]
 
