@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from assay.analyse.expectations.references import PublishedFigure as PublishedFigure
     from assay.analyse.points.case import Case as Case
     from assay.analyse.points.case import Side as Side
-    from assay.checks.check import Check as Check
+    from assay.checks import Check as Check
     from assay.errors import AssayError as AssayError
     from assay.errors import HostError as HostError
     from assay.errors import InputError as InputError
@@ -88,7 +88,7 @@ _NAMES = {  # module → its names that packages use
     "assay.analyse.doubts.case_kinds": "CaseDoubtKind",
     "assay.analyse.expectations.references": "Accelerator Expectations PublishedFigure",
     "assay.analyse.points.case": "Case Side",
-    "assay.checks.check": "Check",
+    "assay.checks": "Check",
     "assay.errors": "AssayError HostError InputError LaunchError OptionsError PlatformError UnansweredError",
     "assay.formats.figures": "LogFigure LogFigures document lines number whole",
     "assay.formats.lines": "Line line_tool",

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 import command_line
 from assay import cli
-from assay.checks import machine, software
-from assay.checks.check import PLACE, Check, placed
+from assay.checks import PLACE, Check, machine, placed, software
 from assay.checks.examine import CHECKS, examine
 from assay.cli import assay
 from assay.cli.console import Console

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.checks.check import Check
+from assay.checks import Check
 from assay.checks.examine import CHECKS
 from assay.launch.podman import ContainerSystem
 from assay.launch.podman import doctor as container

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from test_kubernetes_rights import kubeconfig
 
 import kubernetes_cluster as cluster
-from assay.checks.check import Check
+from assay.checks import Check
 from assay.cli import assay
 from assay.launch.kubernetes.client import Object, connect
 from assay.launch.kubernetes.doctor import access, node_checks

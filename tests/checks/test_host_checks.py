@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from assay import payload_files
-from assay.checks.check import Check
+from assay.checks import Check
 from assay.checks.examine import HOST, examine_host
 from assay.launch import programs
 from assay.records import Scalar

@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 from click.testing import CliRunner, Result
 
-from assay.checks.check import Check
+from assay.checks import Check
 from assay.cli import assay
 from assay.records import Scalar
 from listed_cases import ListedCases, cases

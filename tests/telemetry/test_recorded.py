@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from assay.errors import InputError
 from assay.telemetry import recorded
 from assay.telemetry.gpu_use import gpu_uses
-from assay.telemetry.lines import TABLES
-from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetrySample
+from assay.telemetry.samples import TABLES, Telemetry, TelemetryEvent, TelemetrySample
 
 HEADER = {
     "version": 1,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from assay.checks import fabric
-from assay.checks.check import Check, Facts, number, text
+from assay.checks import Check, Facts, fabric, number, text
 from assay.units import human
 
 REFRESH = "as root: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.checks.check import Check, Facts, State, number, text
+from assay.checks import Check, Facts, State, number, text
 from assay.checks.software import gpu_for_container
 
 NOUVEAU_OFF = (

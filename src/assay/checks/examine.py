@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from assay.checks import containers, driver, fabric, kernel, machine, pci, software
-from assay.checks.check import PLACE, Check, Facts, State, placed, text
+from assay.checks import (
+    PLACE,
+    Check,
+    Facts,
+    State,
+    containers,
+    driver,
+    fabric,
+    kernel,
+    machine,
+    pci,
+    placed,
+    software,
+    text,
+)
 
 SOFTWARE: tuple[Callable[[Facts], Check], ...] = (
     software.interpreter,

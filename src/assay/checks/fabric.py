@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from assay.checks import pci
-from assay.checks.check import Check, Facts, State, number, text
+from assay.checks import Check, Facts, State, number, pci, text
 
 # Nearest first. Source: legend of `nvidia-smi topo -m`
 PATHS = ("PIX", "PXB", "PHB", "NODE", "SYS")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from assay.checks.check import Check, Facts, number, text
+from assay.checks import Check, Facts, number, text
 from assay.units import human
 
 MOST_SWAPPINESS = 60  # the kernel's default

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.checks.check import Check, Facts, State, fitting, number, text
+from assay.checks import Check, Facts, State, fitting, number, text
 from assay.units import human
 
 GIB = 2**30

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from assay.checks import kernel
-from assay.checks.check import Check, Facts, State, number, text
+from assay.checks import Check, Facts, State, kernel, number, text
 
 MOST_TOLD = 4
 _KIND = re.compile(r"pci\.(.+)\.kind")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from assay.checks.check import PLACE, Check, Facts, fitting, number, text
+from assay.checks import PLACE, Check, Facts, fitting, number, text
 from assay.units import human_seconds
 
 OLDEST_PYTHON = (3, 10)  # the oldest release that current torch supports

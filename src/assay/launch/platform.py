@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from assay.checks.check import Check
+from assay.checks import Check
 from assay.errors import InputError
 from assay.launch.launcher import Launcher
 from assay.records import Scalar

@@ -20,8 +20,7 @@ from assay.records import Run, RunState
 from assay.rundir import session as rundir
 from assay.rundir.pace import Pace
 from assay.rundir.session import Attempt, Session
-from assay.telemetry.lines import STREAM
-from assay.telemetry.samples import Telemetry, TelemetryEvent, TelemetrySample, rates
+from assay.telemetry.samples import STREAM, Telemetry, TelemetryEvent, TelemetrySample, rates
 from assay.telemetry.stalls import THROTTLED
 from assay.units import rough_seconds
 

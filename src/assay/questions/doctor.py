@@ -30,7 +30,7 @@ from assay.view.blocks import Paragraph
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.checks.check import Check
+    from assay.checks import Check
     from assay.view.blocks import Block, Tone
 
 _SYMBOLS: Mapping[str, tuple[str, Tone]] = {
@@ -162,7 +162,7 @@ class Checkup(Answer):
 
 def _plugin_checks(plugins: Sequence[tuple[EntryPoint, str]]) -> Iterator[Check]:
     """One for each package."""
-    from assay.checks.check import Check
+    from assay.checks import Check
 
     for package in dict.fromkeys(entry.package for entry, _ in plugins):
         own = [(entry, why) for entry, why in plugins if entry.package == package]

@@ -44,7 +44,7 @@ def look_here() -> Machine:
     """What the probe reports about this machine. Raises HostError if it doesn't finish."""
     import math
 
-    from assay.checks.check import number
+    from assay.checks import number
     from assay.launch.local.facts import node_here
 
     facts = node_here()

@@ -1,4 +1,4 @@
-"""What imported logs state about a training or an inference run."""
+"""What logs print and state: values and curves with their places, a training, an inference run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from assay.records.measurements import Measurement
 from assay.records.plain import Scalar
 from assay.records.verdicts import Doubt
 
@@ -231,3 +230,55 @@ class InferenceRun:
     contradictions: tuple[str, ...] = ()
     place: InferencePlace | None = None
     accuracy: AccuracyRun | None = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One value that a run printed, and where.
+
+    labels  what distinguishes it from others of the same metric: payload_bytes, dtype, size
+    file    log file's name within the run's directory, line counted from 1
+    """
+
+    metric: str
+    value: float
+    unit: str
+    labels: Mapping[str, Scalar]
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Series:
+    """A value over steps, epochs or seconds since the start, in the order printed."""
+
+    name: str
+    unit: str
+    x_name: Literal["step", "epoch", "samples", "seconds"]
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ConfusionMatrix:
+    """An evaluation's predictions: `counts[true][predicted]`, both in the order of `classes`."""
+
+    classes: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Links:
+    """Connections between two places of a job by one transport, in one direction.
+
+    sender, receiver  `0 node-a`, rank and node, for a small job; nodes for a large one
+    transport         its kind: `GPUDirect RDMA`, `InfiniBand`, `sockets`, `P2P`, `shared memory` …
+    links             pairs of ranks
+    channels          of all these together
+    """
+
+    sender: str
+    receiver: str
+    transport: str
+    links: int
+    channels: int

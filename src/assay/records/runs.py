@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from assay.records.jobs import Extent, Handle, JobState, NodeCounts, RankExit
-from assay.records.logged_runs import TrainingRun
-from assay.records.measurements import ConfusionMatrix, Links, Measurement, Series
+from assay.records.logged_runs import ConfusionMatrix, Links, Measurement, Series, TrainingRun
 from assay.records.plain import Count, Scalar, Time
 from assay.records.plans import Trial
 

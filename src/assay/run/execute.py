@@ -43,7 +43,7 @@ from assay.run.stopping import StopRequest
 from assay.run.trial_state import extent_of, narrowed, not_installed
 from assay.rundir.session import Attempt, Session
 from assay.telemetry import recorded
-from assay.telemetry.lines import STREAM
+from assay.telemetry.samples import STREAM
 from assay.units import counted, human, percent
 
 FLOOD_SLACK_BYTES = 1 << 30  # a keeper checks four times a second, and disks write up to 2 GB per second

@@ -10,7 +10,7 @@ from typing import Final
 
 from assay.records import GpuUse
 from assay.telemetry import recorded
-from assay.telemetry.lines import NodeTelemetry
+from assay.telemetry.samples import NodeTelemetry
 from assay.telemetry.stalls import THROTTLED
 
 POWER_CAP: Final = 0x04  # NVML's clock reason: the power limit

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from assay.telemetry import recorded
-from assay.telemetry.lines import TABLES
 from assay.telemetry.recorded import TelemetryGap
-from assay.telemetry.samples import COUNTER, TelemetryEvent
+from assay.telemetry.samples import COUNTER, TABLES, TelemetryEvent
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -25,7 +25,7 @@ from assay.durable import sync, write_lasting, writing
 from assay.errors import HostError, InputError
 from assay.inputs import read_whole
 from assay.records import LATEST_TIME, from_json, to_json
-from assay.telemetry.lines import (
+from assay.telemetry.samples import (
     TABLES,
     NodeTelemetry,
     connected,

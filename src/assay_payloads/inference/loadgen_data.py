@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from assay_payloads.inference.loadgen_samples import CLASSES, Arrays, Data
-from assay_payloads.inference.squad import SQUAD_FILES
+from assay_payloads.inference.squad import SQUAD_FILES, questions
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's pixels
 SHORT_SIDE = 256 / 224  # short side before the center crop, relative to the crop
@@ -31,8 +31,6 @@ def labeled(path: Path, size: int) -> Data:
 
         return annotated(path, size)
     if any((path / name).exists() for name in SQUAD_FILES):
-        from assay_payloads.inference.loadgen_squad import questions
-
         return questions(path, size)
     return _folders(path, size) if path.is_dir() else _arrays(path)
 

@@ -21,7 +21,7 @@ from test_kubernetes_rendering import GOLDEN, stable
 
 import kubernetes_cluster as cluster
 from assay import payload_files
-from assay.checks.check import Check
+from assay.checks import Check
 from assay.cli import assay
 from assay.launch import programs
 from assay.launch.kubernetes.doctor import smoke

@@ -61,7 +61,7 @@ def train(data: Path, weights: Path) -> None:
     torch.manual_seed(1)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more wait for each other, on work as small as this
-    samples = import_module("assay_payloads.inference.loadgen_squad").Samples(data, TOKENS)
+    samples = import_module("assay_payloads.inference.squad").Samples(data, TOKENS)
     network = (
         import_module("assay_payloads.inference.loadgen_models").MODELS["bert-tiny"].build(TOKENS, 0).eval()
     )
@@ -208,7 +208,7 @@ def test_a_model_of_images_refuses_questions(trained: Path) -> None:
 def samples(folder: Path, *paragraphs: tuple[str, list[dict[str, Any]]], length: int = 384) -> Any:
     """The samples of these paragraphs."""
     made_squad.write(folder, document(paragraphs))
-    return import_module("assay_payloads.inference.loadgen_squad").Samples(folder, length)
+    return import_module("assay_payloads.inference.squad").Samples(folder, length)
 
 
 def decoded(ids: np.ndarray) -> list[str]:
@@ -316,7 +316,7 @@ def test_an_answers_text_is_cut_out_of_its_words_as_the_reference_cuts_it(
     """Whole words stand where one of them is of several pieces, or of none that are known."""
     pieces = (*made_squad.PIECES, "spea", "##king")
     made_squad.write(tmp_path, document([(text, [question("Who?", text, text[:3])])]), pieces)
-    (windows,) = import_module("assay_payloads.inference.loadgen_squad").Samples(tmp_path, 48).windows
+    (windows,) = import_module("assay_payloads.inference.squad").Samples(tmp_path, 48).windows
     assert windows.text.cut(first, last) == answer
 
 
@@ -373,9 +373,8 @@ def test_a_log_without_answers_is_named(tmp_path: Path, content: str, told: str)
 
 
 @pytest.mark.usefixtures("_tokenizers")
-@pytest.mark.parametrize(("module", "examples"), [("squad", 2), ("loadgen_squad", 2)])
-def test_the_examples_of_the_payloads_own_pages_hold(module: str, examples: int) -> None:
-    assert doctest.testmod(import_module(f"assay_payloads.inference.{module}")) == (0, examples)
+def test_the_examples_of_the_payloads_own_page_hold() -> None:
+    assert doctest.testmod(import_module("assay_payloads.inference.squad")) == (0, 4)
 
 
 @pytest.mark.usefixtures("_tokenizers")

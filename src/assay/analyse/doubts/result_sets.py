@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from assay.analyse.mlperf.seeds import files_by_seed, shared_seeds
+from assay.analyse.mlperf.likeness import files_by_seed, shared_seeds
 from assay.records import Doubt, DoubtKind, Scalar, TrainingRun
 from assay.targets import era_of
 from assay.units import counted

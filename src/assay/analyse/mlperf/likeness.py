@@ -7,6 +7,7 @@ or else from the round's rules, machines from the system's JSON of imported logs
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -242,3 +243,18 @@ _CONSEQUENCES: Final[Mapping[Kind, str]] = {
 def _few(names: Sequence[str], most: int = 3) -> str:
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def files_by_seed(runs: Sequence[TrainingRun]) -> Mapping[Scalar, Sequence[str]]:
+    """Seed → the files of the runs that log it."""
+    by_seed: dict[Scalar, list[str]] = defaultdict(list)
+    for run in runs:
+        if (seed := run.hyperparameters.get("seed")) is not None:
+            by_seed[seed].append(run.file)
+    return by_seed
+
+
+def shared_seeds(by_seed: Mapping[Scalar, Sequence[str]]) -> str:
+    """The first five seeds of several runs, with their files, as text; "" if there are none."""
+    shared = [f"{', '.join(files)} have seed {seed}" for seed, files in by_seed.items() if len(files) > 1]
+    return "; ".join(shared[:5])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from assay.analyse.mlperf.likeness import files_by_seed, shared_seeds
 from assay.analyse.mlperf.rounds import (
     OPEN_DIVISION_FREE,
     RequiredKeys,
@@ -18,7 +19,6 @@ from assay.analyse.mlperf.rounds import (
     allowed_values,
     init_limit_minutes,
 )
-from assay.analyse.mlperf.seeds import files_by_seed, shared_seeds
 from assay.records import LoggedKey, LogOutline, Scalar, TrainingRun
 from assay.targets import ROUNDS, QualityTarget, benchmarks_of, era_of
 

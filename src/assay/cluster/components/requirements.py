@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.checks.check import Check
+from assay.checks import Check
 from assay.cluster.components import Preparation
 from assay.cluster.components.component import (
     DeploymentRollout,

@@ -14,7 +14,7 @@ from assay.questions.systems import kubernetes_options, on_command_line
 if TYPE_CHECKING:
     from os import PathLike
 
-    from assay.checks.check import Check
+    from assay.checks import Check
     from assay.cluster.components import Preparation
     from assay.cluster.components.component import Component, Platform, PreparationTarget
     from assay.cluster.prepare import ObjectChange
@@ -69,7 +69,7 @@ class ClusterPreparation:
 
     def checks(self) -> list[tuple[str, Check]]:
         """Whether what the parts install is present and ready: part and check."""
-        from assay.checks.check import for_system
+        from assay.checks import for_system
         from assay.cluster.components.requirements import check_all
 
         return [(part, for_system(check, self.words)) for part, check in check_all(self.cluster, self.wanted)]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from assay.checks import Check, Facts, number, text
 from assay.checks import examine as machine
-from assay.checks.check import Check, Facts, number, text
 from assay.checks.examine import Hosts, placed_at, worst_of_each
 from assay.errors import HostError, LaunchError
 from assay.launch import programs

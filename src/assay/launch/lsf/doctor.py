@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from assay.checks.check import Check, Facts, number, text
+from assay.checks import Check, Facts, number, text
 from assay.checks.examine import Hosts
 from assay.errors import InputError
 from assay.launch.batch.doctor import examined, tried_out

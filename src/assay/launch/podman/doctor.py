@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from assay import payload_files, shell
+from assay.checks import PLACE, Check, Facts, text
 from assay.checks import examine as machine
-from assay.checks.check import PLACE, Check, Facts, text
 from assay.errors import HostError, LaunchError
 from assay.launch import programs
 from assay.launch.platform import DoctorRequest, Examination

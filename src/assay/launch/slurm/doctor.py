@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from assay.checks.check import Check, Facts, number, text
+from assay.checks import Check, Facts, number, text
 from assay.checks.examine import Hosts
 from assay.launch.batch.doctor import doctor_job, examined, tried_out
 from assay.launch.batch.queue import QueueSilentError, not_installed

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 
 from assay import payload_files
+from assay.checks import Check, number, text
 from assay.checks import examine as machine
-from assay.checks.check import Check, number, text
 from assay.checks.examine import Hosts, placed_at, worst_of_each
 from assay.errors import LaunchError
 from assay.launch import programs

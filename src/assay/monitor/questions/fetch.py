@@ -30,9 +30,8 @@ from assay.rundir import session as rundir
 from assay.rundir.session import Attempt, Session
 from assay.telemetry import recorded
 from assay.telemetry.agreement import TelemetryAgreement, agreement
-from assay.telemetry.lines import NodeTelemetry
 from assay.telemetry.recorded import store_tables
-from assay.telemetry.samples import TelemetryHeader
+from assay.telemetry.samples import NodeTelemetry, TelemetryHeader
 from assay.units import counted, human
 from assay.view.blocks import Block, Paragraph
 

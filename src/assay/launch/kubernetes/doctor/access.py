@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from assay.checks.check import Check, State
+from assay.checks import Check, State
 from assay.launch.kubernetes import fields
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.doctor.cluster_view import AdmissionRefusal, ClusterView, ReadFailure

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from assay.checks.check import Check, Facts, for_system
+from assay.checks import Check, Facts, for_system
 from assay.launch.kubernetes.client import NODES, PODS, Cluster, Object, Resource, connect
 from assay.launch.kubernetes.doctor import access, node_checks
 from assay.launch.kubernetes.doctor import smoke as inside

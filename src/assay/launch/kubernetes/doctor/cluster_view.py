@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assay.checks.check import Check
+from assay.checks import Check
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.objects.rbac import Right
 from assay.launch.kubernetes.options import KubernetesSystem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from assay.checks.check import Check, Facts
+from assay.checks import Check, Facts
 from assay.launch.kubernetes import fields
 from assay.launch.kubernetes.client import Object
 from assay.launch.kubernetes.doctor.cluster_view import ClusterView, ReadFailure

@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.checks import PLACE, Check, Facts, fabric, number, text
 from assay.checks import examine as machine
-from assay.checks import fabric
-from assay.checks.check import PLACE, Check, Facts, number, text
 from assay.errors import AssayError
 from assay.launch import programs
 from assay.launch.kubernetes import fields
