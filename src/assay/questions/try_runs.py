@@ -20,7 +20,7 @@ from assay.questions.try_commands import Variant, suite_name
 from assay.records import DEFAULT_MARGIN, JobState, Output, Plan, Result, Run, Trial
 from assay.run.drive import CompletedSession, run_suite
 from assay.run.interim_looks import Limits
-from assay.run.last_words import last_lines
+from assay.run.progress import last_lines
 from assay.run.request import RunRequest, make_suite
 from assay.rundir import session as rundir
 from assay.rundir.session import Attempt, Session
