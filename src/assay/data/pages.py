@@ -19,10 +19,10 @@ from assay.view import figures
 from assay.view.blocks import (
     Block,
     Chart,
-    Fact,
     Facts,
     Heading,
     Lead,
+    NamedText,
     Paragraph,
     Picture,
     Pictures,
@@ -152,7 +152,7 @@ def validation_html(validation: Validation, pictures: Sequence[Pictures], why: s
         blocks += [Heading("Charts", "charts"), *charts]
     blocks += [Heading("Numbers", "numbers"), *_tables(validation, rated)]
     if unreadable:
-        causes = tuple(Fact(label, cause) for label, cause in unreadable)
+        causes = tuple(NamedText(label, cause) for label, cause in unreadable)
         blocks += [Heading("Frames that can't be read", "unreadable"), Facts(causes, short=False)]
     title = "A trained network over labelled frames"
     return document(title, "Assay validation", blocks, footer=_VALIDATION_FOOTER, pictures=True)

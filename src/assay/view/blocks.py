@@ -71,7 +71,7 @@ class Bullets:
 
 
 @dataclass(frozen=True)
-class Fact:
+class NamedText:
     """A name and what is known under it, with more behind the links."""
 
     name: str
@@ -83,13 +83,13 @@ class Fact:
 class Facts:
     """Facts one below the other, or side by side if their texts are short."""
 
-    facts: tuple[Fact, ...]
+    facts: tuple[NamedText, ...]
     short: bool = True
 
 
 def facts_of(pairs: Iterable[tuple[str, str]]) -> Facts:
     """Short facts from names and texts."""
-    return Facts(tuple(Fact(name, text) for name, text in pairs))
+    return Facts(tuple(NamedText(name, text) for name, text in pairs))
 
 
 @dataclass(frozen=True)
@@ -182,12 +182,12 @@ class Doubts:
     """Reasons not to take figures at face value.
 
     doubts  each with the places that it concerns, or the number of them
-    of      figures in total
+    total   figures
     brief   the evidence alone, without remedies and notes
     """
 
     doubts: tuple[tuple[Doubt, tuple[str, ...] | int], ...]
-    of: int
+    total: int
     brief: bool = False
 
     def by_code(self) -> Iterator[list[tuple[Doubt, tuple[str, ...] | int]]]:
@@ -231,7 +231,7 @@ class Chart:
 class Picture:
     """One picture: JPEG, and what it shows, for who can't see it."""
 
-    words: str
+    text: str
     jpeg: bytes
 
 

@@ -18,12 +18,12 @@ from assay.view.blocks import (
     Claim,
     Claims,
     Doubts,
-    Fact,
     Facts,
     Fold,
     Heading,
     Lead,
     Link,
+    NamedText,
     Paragraph,
     Pictures,
     Table,
@@ -150,7 +150,7 @@ class Html:
     def _link(self, link: Link) -> str:
         return f'<a href="{escape(link.url)}">{self.text(link.text)}</a>'
 
-    def _fact(self, fact: Fact) -> str:
+    def _fact(self, fact: NamedText) -> str:
         links = " · ".join(map(self._link, fact.links))
         text = "<br/>".join(filter(None, (self.marked(fact.text), links)))
         return f"<div><dt>{self.text(fact.name)}</dt><dd>{text}</dd></div>"
@@ -176,9 +176,9 @@ class Html:
             + "</div>"
         )
 
-    def _codes(self, words: str, codes: Sequence[str]) -> str:
+    def _codes(self, opening: str, codes: Sequence[str]) -> str:
         links = " ".join(f'<a class="doubt" href="#doubt-{code}">{code}</a>' for code in map(escape, codes))
-        return f'<p class="evidence">{words} {links}</p>'
+        return f'<p class="evidence">{opening} {links}</p>'
 
     def _doubts(self, block: Doubts) -> str:
         """Each code with its evidence and its places, and the remedy once."""
@@ -189,7 +189,7 @@ class Html:
             code, evidence = (
                 group[0][0].code,
                 [
-                    f"<p>{self.marked(doubt.evidence)}{self._reach(places, block.of)}</p>"
+                    f"<p>{self.marked(doubt.evidence)}{self._reach(places, block.total)}</p>"
                     for doubt, places in group
                 ],
             )
@@ -206,9 +206,9 @@ class Html:
             )
         return f'<dl class="doubts">{"".join(entries)}</dl>'
 
-    def _reach(self, places: tuple[str, ...] | int, of: int) -> str:
+    def _reach(self, places: tuple[str, ...] | int, total: int) -> str:
         if isinstance(places, int):
-            return f' <span class="reach">({places} of {of})</span>' if 0 < places < of else ""
+            return f' <span class="reach">({places} of {total})</span>' if 0 < places < total else ""
         if len(places) > MOST_PLACES:
             return f' <span class="reach many">({len(places)} results)</span>'
         return f' <span class="reach">({self.text("; ".join(places))})</span>'
@@ -233,7 +233,7 @@ class Html:
     def _pictures(self, block: Pictures) -> str:
         images = "".join(
             f'<img src="data:image/jpeg;base64,{base64.b64encode(picture.jpeg).decode()}" '
-            f'alt="{self.text(picture.words)}">'
+            f'alt="{self.text(picture.text)}">'
             for picture in block.pictures
         )
         text = f"<strong>{self.text(block.text)}</strong><br/>" if block.text else ""
@@ -262,10 +262,10 @@ class Html:
         )
 
     def _row(self, row: TableRow, number: Sequence[str], verdicts: int | None) -> str:
-        said = ' class="said"'
+        judged = ' class="said"'
         first, *rest = map(self._name, row.cells)
         cells = "".join(
-            f"<td{said if row.verdict and column == verdicts else kind}>{cell}</td>"
+            f"<td{judged if row.verdict and column == verdicts else kind}>{cell}</td>"
             for column, (cell, kind) in enumerate(zip(rest, number[1:], strict=True), start=1)
         )
         verdict = f' class="{escape(row.verdict)}"' if row.verdict else ""

@@ -13,12 +13,12 @@ from assay.view.blocks import (
     Claim,
     Claims,
     Doubts,
-    Fact,
     Facts,
     Fold,
     Heading,
     Lead,
     Link,
+    NamedText,
     Paragraph,
     Table,
     Verbatim,
@@ -81,7 +81,7 @@ def _of(block: Block) -> Iterator[str]:
                 yield f"<details><summary>{_escape(more)}</summary>\n\n{inner}\n\n</details>"
 
 
-def _fact(fact: Fact) -> str:
+def _fact(fact: NamedText) -> str:
     return f"{_escape(fact.name)}: {_marked(fact.text)}"
 
 

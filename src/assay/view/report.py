@@ -16,12 +16,12 @@ from assay.view.blocks import (
     Claim,
     Claims,
     Doubts,
-    Fact,
     Facts,
     Fold,
     Heading,
     Lead,
     Link,
+    NamedText,
     Paragraph,
     Table,
     TableBody,
@@ -81,9 +81,9 @@ def markdown_text(contents: Contents) -> str:
 
 def footer(contents: Contents) -> str:
     """Who made the report, what it leaves out, and how its figures are meant."""
-    made = f"Made by Assay {__version__} from {counted(contents.runs, 'run')}."
+    maker = f"Made by Assay {__version__} from {counted(contents.runs, 'run')}."
     left_out = f"Left out: {contents.left_out}; `assay report --with-identity` keeps them."
-    return " ".join((made, *[left_out] * bool(contents.left_out), _METHOD))
+    return " ".join((maker, *[left_out] * bool(contents.left_out), _METHOD))
 
 
 def _verdicts(contents: Contents, forest: Sequence[Chart]) -> Iterator[Block]:
@@ -101,7 +101,7 @@ def _verdicts(contents: Contents, forest: Sequence[Chart]) -> Iterator[Block]:
             yield Paragraph(together(contents), "dim")
             yield from forest
     if contents.uncompared:
-        rows = tuple(Fact(place, why) for place, why in contents.uncompared)
+        rows = tuple(NamedText(place, why) for place, why in contents.uncompared)
         yield Fold((), (Facts(rows, short=False),), f"Not compared: {len(rows)}")
     yield from without_result(len(contents.failures), contents.unfinished, contents.runs)
 
@@ -254,9 +254,9 @@ def failures_section(
     """Each run without a result, with the cause and its logs."""
     if failures:
         yield Heading("Failures", "failures")
-        yield Facts(
-            tuple(Fact(f.run, f.cause, _links((logs or {}).get(f.run, {}))) for f in failures), short=False
-        )
+        known = logs or {}
+        causes = (NamedText(f.run, f.cause, _links(known.get(f.run, {}))) for f in failures)
+        yield Facts(tuple(causes), short=False)
 
 
 def _links(addresses: Mapping[str, str]) -> tuple[Link, ...]:
@@ -283,7 +283,7 @@ def _fact_table(caption: str, sides: tuple[str, ...], facts: Sequence[ReportedFa
 
 
 def _logs(contents: Contents) -> Fold:
-    every = tuple(Fact(run, "", _links(files)) for run, files in contents.logs.items())
+    every = tuple(NamedText(run, "", _links(files)) for run, files in contents.logs.items())
     part = f"{len(every)} of " * (len(every) < contents.runs)
     more = f"Output of {part}{counted(contents.runs, 'run')}"
     return Fold((), (Facts(every, short=False),), more, bulky=True)

@@ -167,7 +167,7 @@ def doubts_table(block: Doubts) -> RenderableType:
     for doubt, places in sorted(block.doubts, key=lambda pair: rank(pair[0].code)):
         is_note = KINDS[doubt.code].severity == "note"
         concerned = count_of(places)
-        reach = "" if concerned == block.of else f" (this and similar: {concerned} of {block.of})"
+        reach = "" if concerned == block.total else f" (this and similar: {concerned} of {block.total})"
         evidence = doubt.evidence if block.brief else f"{doubt.evidence}{reach}. {doubt.remedy}."
         if not (block.brief and is_note):
             table.add_row(styled(f"{'·' if is_note else '!'} {doubt.code}"), FoldedText(printable(evidence)))

@@ -27,7 +27,7 @@ def file_text(name: str) -> str:
     return files("assay.view").joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 
-def bundle(caption: str, words: str, plain_spec: Mapping[str, Any]) -> dict[str, Any]:
+def bundle(caption: str, text: str, plain_spec: Mapping[str, Any]) -> dict[str, Any]:
     """A cell's output: the chart where the notebook draws Vega-Lite, else its caption and words."""
     colors = _light_colors()
     spec = json.loads(_VARIABLE.sub(lambda variable: colors[variable[1]], json.dumps(plain_spec)))
@@ -35,8 +35,8 @@ def bundle(caption: str, words: str, plain_spec: Mapping[str, Any]) -> dict[str,
     spec["config"] = {**spec.get("config", {}), "background": "white"}
     version = re.search(r"/v(\d+)", str(spec.get("$schema", "")))
     kind = f"application/vnd.vegalite.v{version[1] if version else 6}+json"
-    html = f"<figure><figcaption>{escape(caption)}</figcaption><p>{escape(words)}</p></figure>"
-    return {kind: spec, "text/html": html, "text/plain": f"{caption}: {words}"}
+    html = f"<figure><figcaption>{escape(caption)}</figcaption><p>{escape(text)}</p></figure>"
+    return {kind: spec, "text/html": html, "text/plain": f"{caption}: {text}"}
 
 
 @cache

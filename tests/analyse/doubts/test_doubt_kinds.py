@@ -138,7 +138,8 @@ def test_explain_shows_what_a_doubt_means() -> None:
 
 def test_explain_alone_lists_every_doubt() -> None:
     shown = CliRunner().invoke(assay, ["explain"], catch_exceptions=False).output
-    assert all(f"  {code} " in shown for code in KINDS)
+    assert all(f"\n {code} " in shown for code in KINDS)
+    assert all(len(line) <= 80 for line in shown.splitlines())
     assert max(map(len, shown.splitlines())) <= 100
 
 
