@@ -44,7 +44,7 @@ class ReadLog:
     file      as people name it
     host      the only one that the log names, or that its file is named after; "" if unknown or several
     headline  the figure that it is judged by: of several, that of the largest size, or the worst
-    of        how many figures of this metric it has
+    alike     how many figures of this metric it has
     """
 
     file: str
@@ -54,7 +54,7 @@ class ReadLog:
     result: Result
     headline: Measurement | None
     better: Better | None
-    of: int
+    alike: int
     host: str = ""
 
     @property
@@ -79,10 +79,11 @@ class ReadLog:
         if self.headline is None:
             return self.problem or "no figure"
         size = self.headline.labels.get(SIZE)
-        at = f" at {binary_bytes(size)}" if isinstance(size, int | float) else ""
-        worst = f", the worst of {self.of}" if self.of > 1 and not at else ""
+        place = f" at {binary_bytes(size)}" if isinstance(size, int | float) else ""
+        if self.alike > 1 and not place:
+            place = f", the worst of {self.alike}"
         metric = self.headline.metric.replace("_", " ")
-        return f"{metric} {human(self.headline.value, self.headline.unit)}{at}{worst}"
+        return f"{metric} {human(self.headline.value, self.headline.unit)}{place}"
 
     def row(self, folder: str = "", *, short: bool = False) -> TableRow:
         """Its line; the file relative to a folder, and on one line of a terminal if `short`."""
