@@ -210,7 +210,9 @@ class LogsRead(Answer):
         if isinstance(judgement, Comparisons) and (judgement.primary or judgement.open):
             return verdicts.advice(judgement.primary, open_questions=judgement.open).text + lacking
         if isinstance(judgement, Rankings):
-            return " ".join(map(ranking.headline, judgement.rankings)) + lacking
+            first, left = judgement.rankings[:2], len(judgement.rankings) - 2
+            more = f" {counted(left, 'more benchmark')} with --all." if left > 0 else ""
+            return " ".join(map(ranking.headline, first)) + more + lacking
         if isinstance(judgement, ScalingCurves):
             return scaling_words.lead(judgement.studies[0]) + lacking
         return self._figures() + (lacking if len(self.logs) > 1 else "")
