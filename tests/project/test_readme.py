@@ -87,7 +87,8 @@ def test_every_suite_of_the_page_about_suites_loads_and_plans(tmp_path: Path) ->
 
 
 def test_every_block_of_commands_is_run_by_a_test_here() -> None:
-    starters = ("make ", "assay init", "assay try", "assay scale my-suite", "assay sweep", "assay score")
+    starters = ("make ", "assay init", "assay try", "assay read", "assay scale my-suite", "assay sweep")
+    starters += ("assay score",)
     for text in (README, HOME, SUITES, LOGS, LAUNCHERS):
         for block in blocks("console", text):
             assert any(word in block for word in starters), f"no test runs:\n{block}"
@@ -165,6 +166,23 @@ def test_commands_about_logs_work(tmp_path: Path, mlperf_logs: Path) -> None:
     assert run("assay import results/mine --name my-cluster", tmp_path) == 0
     lines = console("assay score", LOGS)
     assert {line: run(line, tmp_path) for line in lines} == dict.fromkeys(lines, 0)
+
+
+def test_the_logs_of_the_page_are_read_at_once(tmp_path: Path) -> None:
+    def log(name: str, rate: float) -> None:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        text = f"Img/sec per GPU: {rate:.2f} +-1.2\nTotal img/sec on 4 GPU(s): {4 * rate:.2f} +-4.9\n"
+        (tmp_path / name).write_text(text)
+
+    log("all_reduce.log", 100)
+    for number in range(1, 10):
+        log(f"burn-in/node{number}.log", 100 + number / 100)
+        log(f"before/run{number}.log", 100 + number / 100)
+        log(f"after/run{number}.log", 90 + number / 100)
+    shutil.make_archive(str(tmp_path / "logs"), "gztar", tmp_path / "before")
+    lines = console("assay read", LOGS)
+    assert [run(line, tmp_path) for line in lines] == [EXIT_OK, EXIT_OK, EXIT_WORSE, EXIT_OK]
+    assert run("assay show cluster", tmp_path) == 0
 
 
 @pytest.mark.slow
