@@ -40,6 +40,7 @@ TABLES: Final[Mapping[str, str]] = {
     "assay.expectations": "assay.analyse.expectations.references:EXPECTATIONS",
     "assay.commands": "assay.cli.commands:COMMANDS",
 }
+_PYTHONS_OWN: Final = os.__file__.removesuffix("os.py")
 _METADATA: Final = {".dist-info": "METADATA", ".egg-info": "PKG-INFO"}
 
 
@@ -273,12 +274,18 @@ def trouble(entry: EntryPoint) -> str:
 
 
 def described(error: BaseException) -> str:
-    """An exception and where it was raised, in one line."""
+    """An exception and where it was raised, or where Python's own library was asked for it, in one line."""
     text = f"{type(error).__name__}: {error}".strip(": ").replace("\n", " ")
+    if isinstance(error, SyntaxError):  # its text has the place
+        return text
     last = error.__traceback__
-    while last is not None and last.tb_next is not None:
+    place = ""
+    while last is not None:
+        file = last.tb_frame.f_code.co_filename
+        if "site-packages" in file or not file.startswith(("<frozen ", _PYTHONS_OWN)):
+            place = f" ({file}:{last.tb_lineno})"
         last = last.tb_next
-    return f"{text} ({last.tb_frame.f_code.co_filename}:{last.tb_lineno})" if last is not None else text
+    return text + place
 
 
 def entry_points() -> tuple[EntryPoint, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -81,18 +84,46 @@ def test_what_is_no_result_says_why(tmp_path: Path, text: str, problem: str) -> 
 
 def test_a_figure_at_the_end_of_a_line_that_has_none_may_have_lost_digits(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    for lines in (["rate: {rate}"], [Line(r"rate: {rate}\s*$", final="rate")]):
-        oven = line_tool("oven", mark="oven", metrics=METRICS, lines=lines)
+    for lines in (["rate: {rate:B/s}"], [Line(r"rate: {rate:B/s}\s*$", final="rate")]):
+        oven = line_tool("oven", mark="oven", metrics=METRICS[:1], lines=lines)
         log.write_text("rate: 100\nrate: 12")
         assert (oven.read(log).skipped, len(oven.read(log).figures)) == (1, 1)
         assert oven.read(log).figures[0].unit == "B/s"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "mistake"),
+    [
+        ("rate {rate}", r"{rate}: its unit as printed is missing, as in {rate:B/s}"),
+        ("rate {rate:GBps}", "{rate:GBps}: GBps can't be converted to B/s"),
+        ("rate {rate:ms}", "{rate:ms}: ms can't be converted to B/s"),
+        (
+            "{rate:B/s} of {bandwith:GB/s}",
+            "{bandwith:GB/s}: a label has no unit, and the metrics are rate, latency",
+        ),
+        ("(rate {rate:B/s}", "the pattern '(rate {rate:B/s}' is no regular expression: missing )"),
+        ("{latency:us}", "rate: no line has {rate}"),
+    ],
+)
+def test_a_table_that_would_be_read_as_something_else_is_refused(pattern: str, mistake: str) -> None:
+    with pytest.raises(ValueError, match=f"oven: .*{re.escape(mistake)}"):
+        line_tool("oven", mark="oven", metrics=METRICS, lines=[pattern])
+
+
+def test_a_direction_that_is_none_is_refused() -> None:
+    rate = replace(METRICS[0], better=cast(Any, "up"))
+    with pytest.raises(ValueError, match="rate: better is 'up'"):
+        line_tool("oven", mark="oven", metrics=[rate], lines=["{rate:B/s}"])
 
 
 @pytest.mark.parametrize("piece", ["/", "a/", "a", "1/", "1", "x"])
 def test_a_pattern_that_begins_with_a_word_takes_time_by_the_length_of_a_line(
     tmp_path: Path, piece: str
 ) -> None:
-    lines = ("{kernel}/{rate}/{latency} in", "{rate}x{latency} in", r"{kernel}\({rate}\)")
+    lines = (
+        *("{kernel}/{rate:B/s}/{latency:s} in", "{rate:B/s}x{latency:s} in"),
+        r"{kernel}\({rate:B/s}\)",
+    )
     oven = line_tool("oven", mark="oven", metrics=METRICS, lines=lines)
     log = tmp_path / "log"
     log.write_text((piece * LONGEST_LINE)[:LONGEST_LINE] + "\n")

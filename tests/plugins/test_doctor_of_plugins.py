@@ -55,7 +55,7 @@ def test_one_that_cannot_be_used_is_named_with_the_reason_and_what_to_do(package
     assert "'run' is one of Assay's own names; its own is used" in troubles["run"]
     states = {check["name"]: check["state"] for check in document["checks"] if "plug-in" in check["name"]}
     assert states == {"plug-in assay-oven": "warn", "plug-in thief": "warn"}
-    assert "install another version of thief, or run pip uninstall thief" in text
+    assert "fix it if it is yours; else install another version of thief, or none" in text
     assert "1.0 (assay.format: x = thief:X): Assay has no group" in text
 
 

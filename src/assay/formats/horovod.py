@@ -62,12 +62,12 @@ TOOL: Final = line_tool(
     ),
     lines=(
         Line(
-            r"Total img/sec on {workers} \w+\(s\): {throughput} \+-\s?{}",
+            r"Total img/sec on {workers} \w+\(s\): {throughput:images/s} \+-\s?{}",
             final="total",
             agrees=_is_of_all_workers,
         ),
-        r"Img/sec per \w+: {worker_throughput} \+-\s?{spread}",
-        r"Iter #{step}: {iteration_throughput} img/sec per \w+",
+        r"Img/sec per \w+: {worker_throughput:images/s} \+-\s?{spread:images/s}",
+        r"Iter #{step}: {iteration_throughput:images/s} img/sec per \w+",
         r"(?:^|[\s>:])(?:Model: {model}|Batch size: {batch_size}|Number of \w+: {workers})\s*$",
     ),
     torn=r"Iter #\d+:|[Ii]mg/sec (?:per|on) ",

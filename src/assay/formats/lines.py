@@ -7,16 +7,15 @@
         lines=(r"Number of threads: {threads}", Line(r"\\({memory_rate:MiB/s} MiB/sec\\)", final="rate")),
     )
 
-In a pattern, `{name}` is one word of the line. The name says what it is: a metric (with its unit as printed,
-if that is not the metric's own), the `step` or `epoch` of the line, or a label. A word of a line without a
-metric is a fact of the run, wherever else it occurs. `{}` is a number that is not used. Words of an optional
-part may be absent.
+In a pattern, `{name}` is one word of the line. The name says what it is: a metric, with its unit as printed;
+the `step` or `epoch` of the line; else a label. A word of a line without a metric is a fact of the run,
+wherever else it occurs. `{}` is a number that is not used. Words of an optional part may be absent.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -24,6 +23,7 @@ from typing import Final, NamedTuple
 from assay.formats.figures import DIGITS, Axis, LogFigure, LogFigures, crash, lines, number
 from assay.formats.tools import Pick, Tool
 from assay.records import Metric, Scalar
+from assay.units import factor
 
 Words = Mapping[str, str]
 _WORD: Final = re.compile(r"\{([A-Za-z]\w*)?(?::([^{}]*))?\}")
@@ -70,8 +70,13 @@ def line_tool(
     unfinished  the problem of a log without its final line
     phrases     from its logs, in lowercase: for what an unrecognized log comes closest to
     line, picks, subject  as in `Tool`; line is the mark if it is not given
+
+    Raises ValueError with all mistakes in patterns, units and names.
     """
-    kinds = [_Kind.of(entry if isinstance(entry, Line) else Line(entry), metrics) for entry in lines]
+    entries = [entry if isinstance(entry, Line) else Line(entry) for entry in lines]
+    if mistakes := [*_mistakes(metrics, [entry.pattern for entry in entries])]:
+        raise ValueError(f"{name}: {'; '.join(mistakes)}")
+    kinds = [_Kind.of(entry, metrics) for entry in entries]
     torn = torn or "|".join(f"(?:{kind.begins})" for kind in kinds if kind.begins)
     table = _Table(
         kinds,
@@ -85,6 +90,30 @@ def line_tool(
     return Tool(
         name, found_by, line or mark, (*phrases,), table.read, (*metrics,), picks or {}, subject=subject
     )
+
+
+def _mistakes(metrics: Sequence[Metric], patterns: Sequence[str]) -> Iterator[str]:
+    """What would be read as something else than its author means."""
+    own = {metric.name: metric for metric in metrics}
+    words = [word for pattern in patterns for word in _WORD.findall(pattern) if word[0]]
+    for metric in metrics:
+        if metric.better not in ("higher", "lower", None):
+            yield f'{metric.name}: better is {metric.better!r}: it is "higher", "lower" or None'
+        if metric.name not in dict(words):
+            yield f"{metric.name}: no line has {{{metric.name}}}"
+    for name, unit in dict.fromkeys(words):
+        if name not in own:
+            if unit:
+                yield f"{{{name}:{unit}}}: a label has no unit, and the metrics are {', '.join(own)}"
+        elif not unit and own[name].unit:
+            yield f"{{{name}}}: its unit as printed is missing, as in {{{name}:{own[name].unit}}}"
+        elif factor(unit)[1] != factor(own[name].unit)[1]:
+            yield f"{{{name}:{unit}}}: {unit} can't be converted to {own[name].unit}"
+    for pattern in patterns:
+        try:
+            re.compile(_WORD.sub("x", pattern))
+        except re.error as error:
+            yield f"the pattern {pattern!r} is no regular expression: {error}"
 
 
 class _Kind(NamedTuple):

@@ -33,7 +33,10 @@ class ToolLogParams(Params):
     @classmethod
     def _is_known(cls, tool: str) -> str:
         if tool not in TOOLS:
-            raise ValueError(f"no reader for logs of {tool!r}; there are readers for {', '.join(TOOLS)}")
+            raise ValueError(
+                f"no reader for logs of {tool!r}: is the package that adds it installed? "
+                f"There are readers for {', '.join(TOOLS)}"
+            )
         try:
             TOOLS[tool]
         except PluginError as error:

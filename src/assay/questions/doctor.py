@@ -168,7 +168,7 @@ def _plugin_checks(plugins: Sequence[tuple[EntryPoint, str]]) -> Iterator[Check]
         own = [(entry, why) for entry, why in plugins if entry.package == package]
         entry = own[0][0]
         if troubles := [why.removeprefix(f"plug-in {package} ") for _, why in own if why]:
-            remedy = f"install another version of {package}, or run pip uninstall {package}"
+            remedy = f"fix it if it is yours; else install another version of {package}, or none"
             yield Check(f"plug-in {package}", "warn", "; ".join(troubles), remedy)
         else:
             adds = ", ".join(f"{entry.name} ({entry.group.removeprefix('assay.')})" for entry, _ in own)

@@ -28,7 +28,7 @@ SYSBENCH = line_tool(
         Metric("latency_p95", "s", "lower", "time of one event that 95 % of them don't exceed"),
     ),
     lines=(
-        r"events per second:\s*{event_rate}\s*$",
+        r"events per second:\s*{event_rate:1/s}\s*$",
         r"^\s*avg:\s*{latency_mean:ms}\s*$",
         r"95th percentile:\s*{latency_p95:ms}\s*$",
         Line(r"execution time \(avg/stddev\):\s*{}/", final="summary"),
