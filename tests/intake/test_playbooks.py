@@ -22,6 +22,7 @@ from assay.cli import assay
 from assay.formats.recognize import formats_of_file
 from assay.formats.tf_cnn_benchmarks import cnn_run
 from assay.records import Reading, from_json, to_json
+from assay.testing.formats import values
 from assay.workloads import WORKLOADS
 from assay.workloads.command_metrics import CNN
 from conftest import ROOT, SUPPORT, long_rows_but
@@ -164,20 +165,23 @@ def test_lines_are_found_behind_what_launchers_put_before_them(tmp_path: Path) -
     log = tmp_path / "log"
     log.write_text(RECORDED)
     run = cnn_run(log)
-    assert [(step.step, step.images_per_s, step.loss, step.accuracies) for step in run.steps] == [
-        (1, 217.5, 10.611, None),
-        (10, 215.8, 8.493, (0.012, 0.043)),
+    assert values(run, "worker_throughput") == [217.5, 215.8]
+    assert [dict(f.at) for f in run.figures if f.metric == "loss"] == [{"step": 1}, {"step": 10}]
+    assert (values(run, "loss"), values(run, "top_1_accuracy")) == ([10.611, 8.493], [0.012])
+    assert [(f.value, f.line) for f in run.figures if f.metric == "throughput"] == [
+        (1740.61, 6),
+        (1740.58, 7),
     ]
-    assert run.totals == ((1740.61, 6), (1740.58, 7))
     assert run.facts == {"global_batch_size": 512, "batch_size": 64}
-    assert (run.problem, run.skipped) == ("", 0)
+    assert (run.problems, run.skipped) == ([], 0)
 
 
 @pytest.mark.parametrize("rate", ["215.8", "115.8"])
 def test_two_runs_in_one_log_are_no_result(tmp_path: Path, rate: str) -> None:
     log = tmp_path / "log"
     log.write_text(RECORDED + RECORDED.replace("215.8", rate))
-    assert cnn_run(log).problem == (
+    [problem] = cnn_run(log).problems
+    assert problem == (
         "line 11: step 1 after the total in line 6: the file holds several runs; put each run in its own file"
     )
 
@@ -194,7 +198,7 @@ def test_two_runs_in_one_log_are_no_result(tmp_path: Path, rate: str) -> None:
 def test_a_total_that_is_no_rate_is_a_problem(tmp_path: Path, line: str, problem: str) -> None:
     log = tmp_path / "log"
     log.write_text(line)
-    assert cnn_run(log).problem == problem
+    assert cnn_run(log).problems == [problem]
 
 
 @pytest.mark.parametrize(
@@ -220,8 +224,7 @@ def test_a_total_that_no_number_of_processes_makes_of_the_steps_is_a_problem(
         f"{step}\timages/sec: {rate} +/- 0.4 (jitter = 0.5)\t8.1" for step, rate in ((1, 310.2), (20, 325.0))
     ]
     log.write_text("\n".join([batches, *steps, f"total images/sec: {total}"]))
-    assert cnn_run(log).problem.startswith(problem)
-    assert bool(cnn_run(log).problem) == bool(problem)
+    assert [text.startswith(problem) for text in cnn_run(log).problems] == [True] * bool(problem)
 
 
 _PIECES = st.sampled_from(
@@ -235,7 +238,7 @@ def test_no_log_makes_the_reader_raise_or_give_a_figure_that_is_none(
 ) -> None:
     log = tmp_path_factory.mktemp("fuzz") / "rank-0.log"
     log.write_text("".join(pieces), errors="replace")
-    names = {name: {"reader": "tf_cnn_benchmarks", "unit": unit} for name, (unit, _) in CNN.items()}
+    names = {name: {"reader": "tf_cnn_benchmarks", "unit": unit} for name, unit in CNN.items()}
     params = WORKLOADS["command"].params(argv=["true"], metrics=names)
     reading = WORKLOADS["command"].reader.read({"rank-0.log": log}, params)
     assert from_json(Reading, to_json(reading)) == reading

@@ -118,7 +118,7 @@ def formats_of_file(path: Path) -> list[str]:
     marks = marks_in(path, _OTHER_MARKS)
     names = [name for name in TOOLS if name in marks]
     run = cnn_run(path) if CNN in marks else None
-    if run and (run.totals or run.steps):
+    if run and run.figures:
         names.append(CNN)
     if not names:
         is_mlperfs = MLPERF in marks or is_mlperf_name(path.name)
@@ -129,7 +129,7 @@ def formats_of_file(path: Path) -> list[str]:
     lines: dict[str, set[int]] = {}
     for name in names:
         if run and name == CNN:
-            lines[name] = {step.line for step in run.steps} | {line for _, line in run.totals}
+            lines[name] = {figure.line for figure in run.figures}
         else:
             lines[name] = {figure.line for figure in read_log(name, path).figures}
     formats: list[str] = []

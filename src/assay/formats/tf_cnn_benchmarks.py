@@ -1,4 +1,4 @@
-"""What TensorFlow's tf_cnn_benchmarks prints → one `CnnRun`.
+"""What TensorFlow's tf_cnn_benchmarks prints.
 
     Batch size:  512 global
                  64 per device
@@ -19,11 +19,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from assay.formats.figures import DIGITS, OPERATION_UNKNOWN, SEVERAL_RUNS, number
+from assay.formats.figures import DIGITS, OPERATION_UNKNOWN, SEVERAL_RUNS, LogFigure, LogFigures, number
 from assay.formats.log_text import LogText, surroundings
 from assay.formats.logged import LoggedRun, LoggedRuns, Stated, content_of, without_copies
 from assay.formats.reader import Params, Reader, finite_reading
@@ -42,6 +42,13 @@ JITTER = Metric(
     "jitter", "images/s", "lower", "1.4826 times the median deviation of the steps' rates", scales=False
 )
 LOSS = Metric("loss", "", None, "of the last step printed", scales=False)
+STEP_UNITS: Final = {  # of the figures in a step's line, in their order
+    "worker_throughput": "images/s",
+    "standard_error": "images/s",
+    "jitter": "images/s",
+    "loss": "",
+    "top_1_accuracy": "",
+}
 SAME_RUN = 0.01  # relative; processes of one run time the same steps, so their totals are this close
 
 
@@ -58,28 +65,21 @@ def _read(logs: Mapping[str, Path], _params: TfCnnLogParams) -> Reading:
     return _reading(cnn_run(path), name)
 
 
-def _reading(run: CnnRun, name: str) -> Reading:
+def _reading(run: LogFigures, name: str) -> Reading:
     facts = run.facts if "model" in run.facts else {**run.facts, OPERATION_UNKNOWN: "any model"}
-    problem = run.problem or _several_runs(run)
-    if problem:
-        return Reading(
-            facts=facts,
-            problems=(f"{name}: {problem}",),
-            skipped_lines=run.skipped,
-            cut_lines=run.cut,
-        )
-    return Reading(
-        measurements=tuple(_measurements(run, name)),
-        series=tuple(_series(run)),
-        facts=facts,
-        skipped_lines=run.skipped,
-        cut_lines=run.cut,
-    )
+    reading = Reading(facts=facts, skipped_lines=run.skipped, cut_lines=run.cut)
+    if problem := "".join(run.problems) or _several_runs(run):
+        return replace(reading, problems=(f"{name}: {problem}",))
+    return replace(reading, measurements=tuple(_measurements(run, name)), series=tuple(_series(run)))
 
 
-def _several_runs(run: CnnRun) -> str:
+def _of(run: LogFigures, metric: Metric) -> list[LogFigure]:
+    return [figure for figure in run.figures if figure.metric == metric.name]
+
+
+def _several_runs(run: LogFigures) -> str:
     """Processes that share a log state nearly the same total; other totals are from other runs."""
-    totals = [total for total, _ in run.totals]
+    totals = [total.value for total in _of(run, THROUGHPUT)]
     if max(totals) <= min(totals) * (1 + SAME_RUN):
         return ""
     return (
@@ -88,31 +88,28 @@ def _several_runs(run: CnnRun) -> str:
     )
 
 
-def _measurements(run: CnnRun, file: str) -> Iterator[Measurement]:
+def _measurements(run: LogFigures, file: str) -> Iterator[Measurement]:
     """The total of the slowest process, and what the last step's line says."""
-    total, line = min(run.totals)
-    yield Measurement(THROUGHPUT.name, total, THROUGHPUT.unit, {}, file, line)
-    if not run.steps:
-        return
-    last = run.steps[-1]
-    figures = ((WORKER, last.images_per_s), (JITTER, last.jitter_per_s), (LOSS, last.loss))
-    for metric, value in figures:
-        if value is not None:
-            yield Measurement(metric.name, value, metric.unit, {}, file, last.line)
+    kept = [min(_of(run, THROUGHPUT), key=lambda total: (total.value, total.line))]
+    last_line = max((step.line for step in _of(run, WORKER)), default=0)
+    for metric in (WORKER, JITTER, LOSS):
+        kept += [figure for figure in _of(run, metric) if figure.line == last_line]
+    for figure in kept:
+        yield Measurement(figure.metric, figure.value, figure.unit, {}, file, figure.line)
 
 
-def _series(run: CnnRun) -> Iterator[Series]:
+def _series(run: LogFigures) -> Iterator[Series]:
     """By step, from the first process if several share the log: its steps increase."""
-    steps = [
-        step for index, step in enumerate(run.steps) if all(step.step > s.step for s in run.steps[:index])
-    ]
-    for metric, values in (
-        (WORKER, [(step.step, step.images_per_s) for step in steps]),
-        (LOSS, [(step.step, step.loss) for step in steps if step.loss is not None]),
-    ):
-        if values:
-            x, y = zip(*values, strict=True)
-            yield Series(metric.name, metric.unit, "step", tuple(map(float, x)), tuple(map(float, y)))
+    highest, lines = -1.0, set[int]()
+    for step in _of(run, WORKER):
+        if step.at["step"] > highest:
+            highest = step.at["step"]
+            lines.add(step.line)
+    for metric in (WORKER, LOSS):
+        points = [(figure.at["step"], figure.value) for figure in _of(run, metric) if figure.line in lines]
+        if points:
+            x, y = zip(*points, strict=True)
+            yield Series(metric.name, metric.unit, "step", x, y)
 
 
 TF_CNN = Reader(
@@ -142,66 +139,33 @@ _KEYS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class CnnStep:
-    """One step line.
+def cnn_run(path: Path) -> LogFigures:
+    """The contents of a log, with the first reason why it has no result; then figures may be NaN.
 
-    images_per_s  of this process, mean over the steps so far; error_per_s: its standard error
-    jitter_per_s  1.4826 × median deviation of the steps' rates
-    loss          None if it isn't printed
-    accuracies    top-1 and top-5, if printed
+    Totals are those of each process that shares the log. Raises InputError if it can't be read.
     """
-
-    step: int
-    images_per_s: float
-    error_per_s: float
-    jitter_per_s: float
-    loss: float | None
-    accuracies: tuple[float, float] | None
-    line: int
-
-
-@dataclass(frozen=True)
-class CnnRun:
-    """A run of tf_cnn_benchmarks.
-
-    totals   images per second of all workers, with the line: one for each process that shares the log
-    facts    what it states before it begins: model, global_batch_size, mode, devices …
-    problem  why it has no result; "" if it has one
-    skipped  lines with figures that could not be parsed
-    cut      lines that exceed the maximum line length
-    """
-
-    steps: tuple[CnnStep, ...]
-    totals: tuple[tuple[float, int], ...]
-    facts: Mapping[str, Scalar]
-    problem: str
-    skipped: int
-    cut: int = 0
-
-
-def cnn_run(path: Path) -> CnnRun:
-    """The contents of a log. Raises InputError if it can't be read."""
-    steps, totals, skipped = [], [], 0
-    facts: dict[str, Scalar] = {}
-    log = LogText(path)
-    for line_number, raw in log.lines():
-        line = raw.decode("latin-1").rstrip()
-        if match := _TOTAL.search(line):
+    log, source = LogFigures(), LogText(path)
+    for line, raw in source.lines():
+        text = raw.decode("latin-1").rstrip()
+        if match := _TOTAL.search(text):
             total = number(match[1])
-            totals.append((math.nan if total is None else total, line_number))
-        elif match := _STEP.search(line):
-            step = _step(match, line_number)
-            skipped += step is None
-            steps += [step] if step else []
+            value = math.nan if total is None else total
+            log.figures.append(LogFigure(THROUGHPUT.name, value, {}, {}, line, THROUGHPUT.unit))
+        elif match := _STEP.search(text):
+            figures = _step(match, line)
+            log.skipped += not figures
+            log.figures += figures
         else:
-            _take_fact(line, facts)
+            _take_fact(text, log.facts)
+    log.cut = source.cut
+    totals, steps = _of(log, THROUGHPUT), _of(log, WORKER)
     problem = (
-        _problem(steps, totals)
+        _problem(steps, totals, _of(log, LOSS))
         or _second_run(steps, totals)
-        or _contradiction(steps, totals, devices_of(facts))
+        or _contradiction(steps, totals, devices_of(log.facts))
     )
-    return CnnRun(tuple(steps), tuple(totals), facts, problem, skipped, log.cut)
+    log.problems += [problem] if problem else []
+    return log
 
 
 def devices_of(facts: Mapping[str, Scalar]) -> int | None:
@@ -214,14 +178,18 @@ def devices_of(facts: Mapping[str, Scalar]) -> int | None:
     return whole // each
 
 
-def _step(match: re.Match[str], line: int) -> CnnStep | None:
-    """None if a number can't be read; only a loss may be nonfinite."""
-    step, rate, error, jitter = (number(text) for text in match.group(1, 2, 3, 4))
-    if step is None or rate is None or error is None or jitter is None:
-        return None
-    loss, top_1, top_5 = _loss(match[5]), number(match[6]), number(match[7])
-    accuracies = None if top_1 is None or top_5 is None else (top_1, top_5)
-    return CnnStep(int(step), rate, error, jitter, loss, accuracies, line)
+def _step(match: re.Match[str], line: int) -> list[LogFigure]:
+    """The figures of a step; empty if a number can't be read; only a loss may be nonfinite."""
+    step, *rates = (number(text) for text in match.group(1, 2, 3, 4))
+    if step is None or None in rates:
+        return []
+    top_1, top_5 = number(match[6]), number(match[7])
+    values = (*rates, _loss(match[5]), None if top_5 is None else top_1)
+    return [
+        LogFigure(name, value, {}, {"step": step}, line, unit)
+        for (name, unit), value in zip(STEP_UNITS.items(), values, strict=True)
+        if value is not None
+    ]
 
 
 def _take_fact(line: str, facts: dict[str, Scalar]) -> None:
@@ -235,45 +203,44 @@ def _take_fact(line: str, facts: dict[str, Scalar]) -> None:
         facts.setdefault(key, int(first) if whole else match[2].strip())
 
 
-def _problem(steps: list[CnnStep], totals: list[tuple[float, int]]) -> str:
+def _problem(steps: Sequence[LogFigure], totals: Sequence[LogFigure], losses: Sequence[LogFigure]) -> str:
     if not totals:
-        end = f"; the last step is {steps[-1].step}" if steps else ""
+        end = f"; the last step is {steps[-1].at['step']:.0f}" if steps else ""
         return f"no line `total images/sec`: the run did not finish{end}"
-    for total, line in totals:
-        if not (math.isfinite(total) and total > 0):
-            return f"line {line}: its total is not a rate"
-    for step in steps:
-        if step.loss is not None and not math.isfinite(step.loss):
-            return f"line {step.line}: the loss of step {step.step} is {step.loss}: the training failed"
+    for total in totals:
+        if not (math.isfinite(total.value) and total.value > 0):
+            return f"line {total.line}: its total is not a rate"
+    for loss in losses:
+        if not math.isfinite(loss.value):
+            step = f"{loss.at['step']:.0f}"
+            return f"line {loss.line}: the loss of step {step} is {loss.value}: the training failed"
     return ""
 
 
-def _second_run(steps: list[CnnStep], totals: list[tuple[float, int]]) -> str:
+def _second_run(steps: Sequence[LogFigure], totals: Sequence[LogFigure]) -> str:
     """Why the log is of several runs; "" if it isn't: no process begins when another one has ended."""
+    first = totals[0].line
     if not steps:
         several = len(totals) > 1
-        return f"lines {totals[0][1]} and {totals[1][1]} have a total: {SEVERAL_RUNS}" if several else ""
-    begun = min(step.step for step in steps)
-    again = next((step for step in steps if step.line > totals[0][1] and step.step == begun), None)
-    return (
-        f"line {again.line}: step {begun} after the total in line {totals[0][1]}: {SEVERAL_RUNS}"
-        if again
-        else ""
-    )
+        return f"lines {first} and {totals[1].line} have a total: {SEVERAL_RUNS}" if several else ""
+    begun = min(step.at["step"] for step in steps)
+    again = next((step.line for step in steps if step.line > first and step.at["step"] == begun), None)
+    return f"line {again}: step {begun:.0f} after the total in line {first}: {SEVERAL_RUNS}" if again else ""
 
 
-def _contradiction(steps: list[CnnStep], totals: list[tuple[float, int]], devices: int | None) -> str:
+def _contradiction(steps: Sequence[LogFigure], totals: Sequence[LogFigure], devices: int | None) -> str:
     """Why total and steps can't be from one run; "" if they can. All processes have as many devices."""
-    if len(steps) < 2 or not totals or devices is None:
+    if len(steps) < 2 or devices is None:
         return ""
-    each = steps[-1].images_per_s
+    each, total = steps[-1], totals[0]
     processes = [n for n in range(1, devices + 1) if devices % n == 0]
-    if any(abs(total - n * each) <= _APART * n * each for total, _ in totals for n in processes):
+    expected = [n * each.value for n in processes]
+    if any(abs(total.value - rate) <= _APART * rate for total in totals for rate in expected):
         return ""
-    total, line = totals[0]
     return (
-        f"line {line}: its total of {total:g} images/s contradicts its steps, {each:g} images/s per process "
-        f"in line {steps[-1].line} and {counted(devices, 'device')} in all; is it from one run?"
+        f"line {total.line}: its total of {total.value:g} images/s contradicts its steps, {each.value:g} "
+        f"images/s per process in line {each.line} and {counted(devices, 'device')} in all; "
+        "is it from one run?"
     )
 
 
@@ -305,7 +272,7 @@ def logged_cnn_runs(paths: Sequence[Path], stated: Stated) -> LoggedRuns:
     return LoggedRuns(tuple(runs), content_of("tf-cnn-benchmarks", paths, about), tuple(notes))
 
 
-def _logged(path: Path, run: CnnRun, stated: Stated) -> LoggedRun:
+def _logged(path: Path, run: LogFigures, stated: Stated) -> LoggedRun:
     model = run.facts.get("model")
     return LoggedRun(
         logs=(path,),

@@ -28,8 +28,8 @@ from assay.formats.patterns import (
     without_separators,
 )
 from assay.formats.reader import Params
-from assay.formats.tf_cnn_benchmarks import CnnStep
-from assay.formats.tools import TOOLS, Tool, read_log
+from assay.formats.tf_cnn_benchmarks import STEP_UNITS, THROUGHPUT, cnn_run
+from assay.formats.tools import TOOLS, read_log
 from assay.inputs import LONGEST_LINE, Log
 from assay.records import Better, Measurement, Metric, Reading, Scalar, Series, TrainingRun
 from assay.units import convert, factor
@@ -44,16 +44,7 @@ TRAINING: Mapping[str, tuple[str, Callable[[TrainingRun], float | None]]] = {
     "time_per_epoch": ("min", lambda training: training.minutes_per_epoch),
     "throughput": ("samples/s", lambda training: training.samples_per_s),
 }
-# What tf_cnn_benchmarks prints: metric → its unit and how to read it from a step's line; totals are separate.
-TOTAL = "throughput"
-CNN: Mapping[str, tuple[str, Callable[[CnnStep], float | None]]] = {
-    TOTAL: ("images/s", lambda _step: None),
-    "worker_throughput": ("images/s", lambda step: step.images_per_s),
-    "standard_error": ("images/s", lambda step: step.error_per_s),
-    "jitter": ("images/s", lambda step: step.jitter_per_s),
-    "loss": ("", lambda step: step.loss),
-    "top_1_accuracy": ("", lambda step: step.accuracies[0] if step.accuracies else None),
-}
+CNN: Final = {THROUGHPUT.name: THROUGHPUT.unit, **STEP_UNITS}  # what tf_cnn_benchmarks prints
 STEPS: tuple[Axis, ...] = ("step", "epoch")
 
 
@@ -154,35 +145,8 @@ def by_rules(path: Path, units: Mapping[str, str], log: LogFigures) -> TrainingR
     return training
 
 
-def by_tf_cnn_benchmarks(path: Path, units: Mapping[str, str], log: LogFigures) -> None:
-    """The requested metrics of `CNN`, in the requested units. A run without a result is a problem."""
-    from assay.formats.tf_cnn_benchmarks import cnn_run
-
-    run = cnn_run(path)
-    log.facts.update(run.facts)
-    log.skipped += run.skipped
-    log.cut += run.cut
-    if run.problem:
-        log.problems.append(f"{path.name}: {run.problem}")
-        return
-    for metric, unit in units.items():
-        own_unit, figure_of = CNN[metric]
-        if metric == TOTAL:
-            printed: list[tuple[float | None, int, dict[Axis, float]]] = [
-                (v, line, {}) for v, line in run.totals
-            ]
-        else:
-            printed = [(figure_of(step), step.line, {"step": float(step.step)}) for step in run.steps]
-        log.figures += [
-            LogFigure(metric, convert(value, own_unit, unit), {}, place, line)
-            for value, line, place in printed
-            if value is not None
-        ]
-
-
-def by_tool(path: Path, tool: Tool, units: Mapping[str, str], log: LogFigures) -> None:
-    """The requested figures of a tool, in the requested units. A failure is a problem."""
-    run = read_log(tool.name, path)
+def by_program(path: Path, run: LogFigures, units: Mapping[str, str], log: LogFigures) -> None:
+    """The requested figures of a program's log, in the requested units. A failure is a problem."""
     log.facts.update(run.facts)
     log.skipped += run.skipped
     log.cut += run.cut
@@ -310,7 +274,7 @@ def _known_units(reader: str | None) -> Mapping[str, str] | None:
     if reader == "mlperf":
         return {name: unit for name, (unit, _) in TRAINING.items()}
     if reader == "tf_cnn_benchmarks":
-        return {name: unit for name, (unit, _) in CNN.items()}
+        return CNN
     if reader is None or reader in _OWN:
         return None
     return {metric.name: metric.unit for metric in TOOLS[reader].metrics} or None
@@ -354,10 +318,10 @@ def read(logs: Mapping[str, Path], metrics: Mapping[str, CommandMetric]) -> Read
     rules = _units(metrics, "mlperf")
     training = by_rules(log, rules, printed) if rules else None
     if of_cnn := _units(metrics, "tf_cnn_benchmarks"):
-        by_tf_cnn_benchmarks(log, of_cnn, printed)
+        by_program(log, cnn_run(log), of_cnn, printed)
     for program in dict.fromkeys(metric.reader for metric in metrics.values()):
         if program is not None and program not in _OWN:
-            by_tool(log, TOOLS[program], _units(metrics, program), printed)
+            by_program(log, read_log(program, log), _units(metrics, program), printed)
     figures = {m: [figure for figure in printed.figures if figure.metric == m] for m in metrics}
     cut = _cut(printed.cut)
     missing = [
