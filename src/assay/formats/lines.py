@@ -95,13 +95,13 @@ def line_tool(
 def _mistakes(metrics: Sequence[Metric], patterns: Sequence[str]) -> Iterator[str]:
     """What would be read as something else than its author means."""
     own = {metric.name: metric for metric in metrics}
-    words = [word for pattern in patterns for word in _WORD.findall(pattern) if word[0]]
+    placeholders = [word for pattern in patterns for word in _WORD.findall(pattern) if word[0]]
     for metric in metrics:
         if metric.better not in ("higher", "lower", None):
             yield f'{metric.name}: better is {metric.better!r}: it is "higher", "lower" or None'
-        if metric.name not in dict(words):
+        if metric.name not in dict(placeholders):
             yield f"{metric.name}: no line has {{{metric.name}}}"
-    for name, unit in dict.fromkeys(words):
+    for name, unit in dict.fromkeys(placeholders):
         if name not in own:
             if unit:
                 yield f"{{{name}:{unit}}}: a label has no unit, and the metrics are {', '.join(own)}"
