@@ -1,4 +1,4 @@
-"""The index: its rebuild and cost per run, its queries, and `assay list` as a process, on many runs.
+"""The index: its rebuild and cost per run, its queries, and `assay show` as a process, on many runs.
 
 Two sizes: `--runs` made-up results that go straight into the index (default 100,000), and `--directories`
 real run directories on disk that `assay index` reads (default 10,000; a hundred thousand take minutes to
@@ -173,7 +173,7 @@ def on_made_up_runs(root: Path, count: int) -> None:
     for arguments in ([], ["--trials"]):
         argv = [ASSAY, "list", *arguments, "--runs", str(root)]
         ours, bare = in_turn(partial(wall_s, argv), partial(wall_s, [sys.executable, "-c", "pass"]), pairs=9)
-        report(" ".join(["process: assay list", *arguments]), statistics.median(ours), "(to be under 500 ms)")
+        report(" ".join(["process: assay show", *arguments]), statistics.median(ours), "(to be under 500 ms)")
         print(f"{'  beside python -c pass':46} {ratio(ours, bare)}")
 
 

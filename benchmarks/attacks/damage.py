@@ -12,7 +12,7 @@ from attacks.command import Check, assay, write_suite
 
 RUNS = 4
 READERS = (
-    ("list",),
+    ("show",),
     ("show", "attack"),
     ("report", "attack", "-o", "page.html"),
     ("export", "attack", "--format", "json"),

@@ -21,7 +21,7 @@ SPOKEN = (
     ("run", "suite.yaml"),
     ("show", "attack"),
     ("show", "attack", "--json"),
-    ("list", "--json"),
+    ("show", "--json"),
     ("export", "attack", "--format", "json"),
     ("report", "attack", "-o", "page.html"),
 )

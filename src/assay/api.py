@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from assay.monitor.questions.export import monitor_server as monitor_server
     from assay.monitor.questions.fetch import fetch_telemetry as fetch_telemetry
     from assay.monitor.questions.idle import idleness as idleness
+    from assay.monitor.questions.running import running_trials as running_trials
     from assay.monitor.questions.schedule import schedule as schedule
-    from assay.monitor.questions.top import top as top
     from assay.monitor.questions.up import monitoring_stack as monitoring_stack
     from assay.monitor.questions.watch import flight_record as flight_record
     from assay.monitor.questions.watch import watch as watch
@@ -64,19 +64,19 @@ if TYPE_CHECKING:
     from assay.questions.import_ import import_ as import_
     from assay.questions.index import index as index
     from assay.questions.init import init as init
-    from assay.questions.list_ import list_ as list_
+    from assay.questions.init import schema as schema
+    from assay.questions.list_runs import list_runs as list_runs
     from assay.questions.plan import plan as plan
     from assay.questions.push import push as push
     from assay.questions.queue import enqueue as enqueue
     from assay.questions.queue import queue as queue
-    from assay.questions.queue import start_worker as start_worker
     from assay.questions.queue import stop_queued as stop_queued
-    from assay.questions.queue import work_queue as work_queue
+    from assay.questions.queue_work import start_worker as start_worker
+    from assay.questions.queue_work import work_queue as work_queue
     from assay.questions.read import read_logs as read_logs
     from assay.questions.report import report as report
     from assay.questions.run import run as run
     from assay.questions.scale import scale as scale
-    from assay.questions.schema import schema as schema
     from assay.questions.score import score as score
     from assay.questions.show import show as show
     from assay.questions.submit import submit as submit
@@ -119,8 +119,8 @@ _NAMES = {  # module → its functions that are the library's
     "assay.monitor.questions.export": "monitor_metrics monitor_server",
     "assay.monitor.questions.fetch": "fetch_telemetry",
     "assay.monitor.questions.idle": "idleness",
+    "assay.monitor.questions.running": "running_trials",
     "assay.monitor.questions.schedule": "schedule",
-    "assay.monitor.questions.top": "top",
     "assay.monitor.questions.up": "monitoring_stack",
     "assay.monitor.questions.watch": "flight_record watch watch_job watch_logs watch_nccl",
     "assay.questions.clean": "clean",
@@ -135,16 +135,16 @@ _NAMES = {  # module → its functions that are the library's
     "assay.questions.history": "history",
     "assay.questions.import_": "import_",
     "assay.questions.index": "index",
-    "assay.questions.init": "init",
-    "assay.questions.list_": "list_",
+    "assay.questions.init": "init schema",
+    "assay.questions.list_runs": "list_runs",
     "assay.questions.plan": "plan",
     "assay.questions.push": "push",
-    "assay.questions.queue": "enqueue queue start_worker stop_queued work_queue",
+    "assay.questions.queue": "enqueue queue stop_queued",
+    "assay.questions.queue_work": "start_worker work_queue",
     "assay.questions.read": "read_logs",
     "assay.questions.report": "report",
     "assay.questions.run": "run",
     "assay.questions.scale": "scale",
-    "assay.questions.schema": "schema",
     "assay.questions.score": "score",
     "assay.questions.show": "show",
     "assay.questions.submit": "submit",

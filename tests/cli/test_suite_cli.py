@@ -1,4 +1,4 @@
-"""`assay plan`, `assay init`, `assay schema`, and the suites that come with Assay."""
+"""`assay plan`, `assay init`, and the suites that come with Assay."""
 
 from __future__ import annotations
 
@@ -202,13 +202,13 @@ def test_init_leaves_files_that_are_there_unless_forced(tmp_path: Path) -> None:
     assert planned(tmp_path / "suite.yaml").systems == ("here", "here-again")
 
 
-# assay schema
+# assay init --schema
 
 
 def schemas() -> dict[str, dict[str, Any]]:
     return {
-        "suite": json.loads(printed("schema", "suite")),
-        "systems": json.loads(printed("schema", "systems")),
+        "suite": json.loads(printed("init", "--schema", "suite")),
+        "systems": json.loads(printed("init", "--schema", "systems")),
     }
 
 

@@ -17,7 +17,6 @@ from assay.cli.commands import COMMANDS
 @pytest.mark.parametrize(
     ("words", "missing", "example"),
     [
-        ("schema", "{suite|systems|template}", "assay schema suite > suite.schema.json"),
         ("gate", "--baseline B [OPTIONS] A", "assay gate nightly --baseline nightly/2026-03-01T021500Z"),
         ("gate nightly", "Missing option '--baseline'", "assay gate nightly --baseline nightly/"),
         ("history", "Missing argument 'METRIC'", "assay history throughput --suite nightly"),
@@ -50,6 +49,11 @@ def test_what_a_command_needs_is_shown_with_an_example(
         (["compare", "a", "b", "--margin", "5"], "5 is 500 %; write 5% or 0.05"),
         (["repotr"], "No such command 'repotr'; did you mean report?"),
         (["frobnicate"], "`assay --help` lists them"),
+        (["list"], "No such command 'list'; did you mean show?"),
+        (["top"], "No such command 'top'; did you mean watch?"),
+        (["schema", "suite"], "No such command 'schema'; did you mean init --schema?"),
+        (["show", "x", "--state", "failed"], "--state: for a list of runs, without RUN"),
+        (["init", "here", "--schema", "suite"], "--schema only prints: leave out DIRECTORY and --force"),
     ],
 )
 def test_what_can_not_be_meant_is_refused_with_what_to_write(words: list[str], said: str) -> None:

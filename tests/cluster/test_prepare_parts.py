@@ -119,7 +119,7 @@ def test_a_part_or_option_that_does_not_exist_is_refused_with_its_line(lab: Path
 
 
 def test_an_editor_knows_the_parts(lab: Path) -> None:
-    schema = json.loads(CliRunner().invoke(assay, ["schema", "systems"]).output)
+    schema = json.loads(CliRunner().invoke(assay, ["init", "--schema", "systems"]).output)
     checks = jsonschema.Draft202012Validator(schema)
     written = document.read(lab).data
     checks.validate({"lab": written["lab"]})

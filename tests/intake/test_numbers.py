@@ -226,7 +226,7 @@ def test_a_spreadsheet_gets_a_verdict(tmp_path: Path, ratio: float, verdict: str
     runs = tmp_path / "runs"
     said = command("import", two_systems(tmp_path / "sheet.csv", ratio), "--runs", runs)
     assert said.exit_code == 0, said.output
-    listed = json.loads(command("list", "--runs", runs, "--json").stdout)
+    listed = json.loads(command("show", "--runs", runs, "--json").stdout)
     assert [row["reference"] for row in listed["sets"]] == ["sheet/1:bare-metal", "sheet/1:openshift"]
     compared = command("compare", "sheet", "--runs", runs, "--json")
     assert compared.exit_code == code
@@ -296,7 +296,7 @@ def test_a_run_with_a_time_is_listed_at_that_time_and_not_when_it_was_imported(t
         header="system,metric,unit,run,value,started_at",
     )
     take(path, tmp_path / "runs", "timed")
-    [row] = json.loads(command("list", "--runs", tmp_path / "runs", "--json").stdout)["sets"]
+    [row] = json.loads(command("show", "--runs", tmp_path / "runs", "--json").stdout)["sets"]
     assert row["created_at"] == datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()
 
 

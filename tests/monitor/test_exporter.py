@@ -200,9 +200,9 @@ def test_a_damaged_session_hides_no_running_trial(running: Path) -> None:  # noq
     broken.mkdir(parents=True)
     for name in ("session.json", "plan.json", "suite.yaml", "systems.yaml"):
         (broken / name).write_text("")
-    found = api.top(runs=running)
+    found = api.running_trials(runs=running)
     text = api.monitor_metrics(runs=running).decode()
-    said = typed(running.parent, "list", "--runs", str(running)).stderr
+    said = typed(running.parent, "show", "--runs", str(running)).stderr
     shutil.rmtree(broken.parent)
     assert [one.run.id for one in found.running] == [live.run.id]
     assert ["session.json" in str(problem) for problem in found.problems] == [True]

@@ -56,7 +56,7 @@ def shown(runs: Path) -> LiveRun:
     """The running trial, once a rank is named as slow and the node was sampled."""
     give_up = time.monotonic() + 60
     while time.monotonic() < give_up:
-        for live in api.top(runs=runs).running:
+        for live in api.running_trials(runs=runs).running:
             named = len(live.ranks) == 3 and any(rank.off for rank in live.ranks)
             if named and live.nodes and live.nodes[0].speeds:
                 return live
@@ -75,9 +75,9 @@ def test_a_slow_rank_of_a_real_run_comes_first_and_is_named(running: Path) -> No
     assert abs(time.time() - node.sampled_at) < 5
     assert node.values["job_processes"] >= 3
     assert node.speeds["job_cpu_seconds"] >= 0
-    assert [one.run.id for one in api.top("steps", runs=running).running] == [live.run.id]
+    assert [one.run.id for one in api.running_trials("steps", runs=running).running] == [live.run.id]
     with pytest.raises(InputError, match="other: no session below"):
-        api.top("other", runs=running)
+        api.running_trials("other", runs=running)
 
 
 GPU = ("utilization_percent", "power_watts", "sm_clock_hertz", "clock_reasons")
@@ -106,7 +106,7 @@ def test_a_gpu_unlike_the_others_is_named(running: Path, values: str, off: str) 
     )
     log = running / live.run.id / "attempt-1/logs/telemetry-7.log"
     log.write_text(text)
-    (again,) = api.top(runs=running).running
+    (again,) = api.running_trials(runs=running).running
     log.unlink()
     node = next(node for node in again.nodes if node.node == 7)
     assert {gpu.index: gpu.off for gpu in node.gpus} == {0: "", 1: "", 2: off, 3: ""}
@@ -126,7 +126,9 @@ def test_the_time_left_follows_from_the_trials_that_are_done(tmp_path: Path) -> 
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as assay:
         try:
             give_up = time.monotonic() + 60
-            while not (found := [one for one in api.top(runs=tmp_path / "runs").running if one.done == 1]):
+            while not (
+                found := [one for one in api.running_trials(runs=tmp_path / "runs").running if one.done == 1]
+            ):
                 assert time.monotonic() < give_up
                 time.sleep(0.1)
         finally:
@@ -138,13 +140,13 @@ def test_the_time_left_follows_from_the_trials_that_are_done(tmp_path: Path) -> 
 
 
 def test_nothing_runs_in_an_empty_directory(tmp_path: Path) -> None:
-    assert api.top(runs=tmp_path).running == ()
+    assert api.running_trials(runs=tmp_path).running == ()
 
 
 def test_the_screen_of_a_terminal_is_drawn_in_place_and_given_back(running: Path) -> None:
     live = shown(running)
     here, there = pty.openpty()
-    argv = [sys.executable, "-m", "assay", "top", "--every", "200ms"]
+    argv = [sys.executable, "-m", "assay", "watch", "--every", "200ms"]
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
     env.pop("NO_COLOR", None)
     with subprocess.Popen(argv, cwd=running.parent, env=env, stdin=there, stdout=there, stderr=there) as top:

@@ -388,7 +388,7 @@ def test_names_that_kubernetes_refuses_and_times_that_are_none_are_refused(tmp_p
         (("monitor", "dashboards", "--kubernetes", "--namespace", "A;B"), "is no name of an object"),
         (("watch", "--pid", "1", "--for", "-5s"), "expected a time above 0"),
         (("monitor", "idle", "--for", "0"), "expected a time above 0"),
-        (("top", "--every", "nan"), "is not a duration"),
+        (("watch", "--every", "nan"), "is not a duration"),
     ):
         done = typed(tmp_path, *words)
         assert (done.returncode, done.stdout) == (2, "")

@@ -12,7 +12,7 @@ from test_alert_rules import firing
 
 from assay import api, cli
 from assay.errors import InputError
-from assay.questions.run import BASELINE_FILE
+from assay.questions.gate import BASELINE_FILE
 
 PROGRAM = """\
 import os

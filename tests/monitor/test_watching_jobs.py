@@ -124,7 +124,8 @@ def test_what_is_no_job_is_an_error(tmp_path: Path, words: tuple[str, ...], caus
     ran = typed(tmp_path, "watch", *words)
     assert ran.returncode == 4
     assert cause in ran.stderr
-    assert typed(tmp_path, "watch").returncode == 2
+    assert "Nothing is running" in typed(tmp_path, "watch").stdout
+    assert typed(tmp_path, "watch", "demo", "--pid", "1").returncode == 2
     assert typed(tmp_path, "watch", "--pid", "1", "--slurm-job", "1").returncode == 2
 
 

@@ -182,5 +182,5 @@ def test_typed_next_to_a_process_that_ends(tmp_path: Path) -> None:
     assert (last["step"], last["format"]) == (12, BY_PATTERN)
     done = typed(tmp_path, "watch", "--log", str(log), "--for", "200ms")
     assert "is not a log in a known format" in done.stderr
-    for wrong in ((), ("--step-pattern", "x", "--pid", "1"), ("--log", "x", "--nccl-ras", "a:1")):
+    for wrong in (("--step-pattern", "x", "--pid", "1"), ("--log", "x", "--nccl-ras", "a:1")):
         assert typed(tmp_path, "watch", *wrong).returncode == 2

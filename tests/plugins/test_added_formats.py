@@ -173,7 +173,7 @@ def test_without_the_package_its_runs_are_no_results_and_others_are_shown(here: 
     with used(tmp_path / "none"):
         done = run("show", "cold")
         assert "no reader for logs of 'oven'" in done.output + str(done.exception)
-        assert run("list").exit_code == 0
+        assert run("show").exit_code == 0
     with used(tmp_path / "packages"):
         [point] = document("show", "cold")["points"]
         assert point["values"] == [500.0, 501.0]

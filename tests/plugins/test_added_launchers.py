@@ -79,7 +79,7 @@ def test_a_suite_runs_on_it_and_its_options_are_checked(packages: Path) -> None:
     assert "garden.widht: unknown key; did you mean width?" in str(run("plan", "suite.yaml").exception)
     Path("systems.yaml").write_text('{"garden": {"launcher": "shod"}}')
     assert "did you mean shed?" in str(run("plan", "suite.yaml").exception)
-    assert "shed" in run("schema", "systems").stdout
+    assert "shed" in run("init", "--schema", "systems").stdout
 
 
 def test_its_doctor_examines_it(packages: Path) -> None:
@@ -104,7 +104,7 @@ def test_one_that_cannot_be_used_is_named_and_leaves_the_others(packages: Path, 
     suite = json.loads(Path("suite.yaml").read_text()) | {"systems": ["local"]}
     Path("suite.yaml").write_text(json.dumps(suite))
     assert run("run", "suite.yaml").exit_code == 0
-    assert f"assay: {NAMED}: {why}" in run("schema", "systems").stderr
+    assert f"assay: {NAMED}: {why}" in run("init", "--schema", "systems").stderr
 
 
 def failing(method: str, kind: str = "ValueError") -> str:

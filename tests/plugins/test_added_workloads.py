@@ -64,7 +64,7 @@ def test_its_parameters_are_checked_with_the_line_and_it_is_in_the_schema(packag
     install_oven(packages)
     write(degree=20)
     assert "params.degree: unknown key; did you mean degrees?" in str(run("plan", "suite.yaml").exception)
-    document = json.loads(run("schema", "suite").stdout)
+    document = json.loads(run("init", "--schema", "suite").stdout)
     assert {"const": "bake", "description": "bake something"} in document["properties"]["workload"]["oneOf"]
     write("bakes")
     assert "did you mean bake?" in str(run("plan", "suite.yaml").exception)
@@ -106,7 +106,7 @@ def test_a_package_that_cannot_be_used_is_named_where_a_suite_uses_it(
     assert f"{NAMED}: {why}" in str(done.exception)
     write("command", argv=["true"], metrics={"heat": {"reader": "mllog"}})
     assert run("plan", "suite.yaml").exit_code == 0
-    done = run("schema", "suite")
+    done = run("init", "--schema", "suite")
     assert done.exit_code == 0
     assert f"assay: {NAMED}: {why}" in done.stderr
 
@@ -167,7 +167,7 @@ def test_without_the_package_its_runs_are_kept_and_said_to_be_unreadable(here: P
     with used(tmp_path / "broken"):
         causes = [run["cause"] for run in shown()["runs"]]
         assert [f"{NAMED}: can't be imported: ZeroDivisionError" in cause for cause in causes] == [True, True]
-        assert run("list").exit_code == 0
+        assert run("show").exit_code == 0
     with used(tmp_path / "changed"):
         assert ["ZeroDivisionError" in run["cause"] for run in shown()["runs"]] == [True, True]
     with used(tmp_path / "packages"):

@@ -10,7 +10,7 @@ from conftest import ROOT
 
 def is_question(node: ast.ClassDef) -> bool:
     """Whether its name is that of a command, such as `History`, which others may have for what it shows."""
-    return any(isinstance(base, ast.Name) and base.id == "Question" for base in node.bases)
+    return any(isinstance(mark, ast.Name) and mark.id == "question" for mark in node.decorator_list)
 
 
 def test_a_public_class_name_is_defined_once() -> None:

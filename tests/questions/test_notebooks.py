@@ -78,7 +78,7 @@ def test_results_show_themselves_without_markup_of_others(runs: Path) -> None:
         compared,
         assay.show("table", runs=runs),
         assay.gate(f"table:{names[0]}", baseline="table:a", runs=runs),
-        api.list_(runs=runs),
+        api.list_runs(runs=runs),
         assay.history("throughput", runs=runs),
     ]
     for one in results:

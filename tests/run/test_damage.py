@@ -46,8 +46,8 @@ FILES = (
     "script-1x1-here-r01/attempt-1/logs/rank-0.log",
 )
 COMMANDS = (
-    ("list", "--json"),
-    ("list", "--trials"),
+    ("show", "--json"),
+    ("show", "--trials"),
     ("show", "demo", "--json"),
     ("show", "demo"),
     ("compare", "demo", "--json"),
@@ -143,7 +143,7 @@ def test_a_run_that_was_damaged_after_it_was_indexed_is_noticed(session: Path) -
     said = call("show", "demo")
     assert "changed since the index was made" in said.stderr
     assert "5 runs, 1 failed" in said.stdout.splitlines()[0]
-    assert "changed" not in call("list").stderr
+    assert "changed" not in call("show").stderr
 
 
 def test_every_command_names_the_file_of_a_run_that_it_leaves_out(
@@ -151,7 +151,7 @@ def test_every_command_names_the_file_of_a_run_that_it_leaves_out(
 ) -> None:
     (session / "script-1x1-here-r01/attempt-1/run.json").write_text(DEEP)
     for words in (
-        ("list",),
+        ("show",),
         ("export", "demo", "-o", "x.csv"),
         ("history", "v"),
         ("export", "demo", "-o", "x.csv"),
@@ -175,7 +175,7 @@ def test_a_copied_session_with_a_number_out_of_range_hides_no_other(
         path.write_text(json.dumps(plain))
     for words in COMMANDS[:6]:
         assert call(*words).exit_code in (0, 3)
-    said = call("list", "--trials")
+    said = call("show", "--trials")
     assert said.stdout.count("failed") == 6
     assert said.stdout.count("finished") == 6
     assert "changed since" not in said.stderr  # it is read once
@@ -233,7 +233,7 @@ def test_an_index_that_is_removed_during_a_command_is_made_again(
 
     os.utime(session / "script-1x1-here-r01/attempt-1/run.json")  # something to take in
     monkeypatch.setattr(store, before, remove)
-    assert "demo" in call("list").stdout
+    assert "demo" in call("show").stdout
     assert removed
     assert index.exists()
 
@@ -241,7 +241,7 @@ def test_an_index_that_is_removed_during_a_command_is_made_again(
 def test_an_index_that_can_t_be_made_is_one_error(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store.writer, "_run_row", lambda *_: ("x",))
     (session.parent.parent / "index.duckdb").unlink()
-    said = call("list")
+    said = call("show")
     assert isinstance(said.exception, AssayError)
     assert "damaged" in str(said.exception)
 
@@ -256,15 +256,15 @@ def test_an_index_with_a_record_that_nobody_can_read_is_made_again(session: Path
 
 def test_list_reads_what_changed_and_says_so(session: Path) -> None:
     (session / "script-1x1-here-r01/attempt-1/run.json").write_text(DEEP)
-    said = call("list")
+    said = call("show")
     assert "changed since the index was made; reading what changed" in said.stderr
     assert re.search(r"^demo/\S+:here +2 +1 ", said.stdout, re.MULTILINE), said.stdout
-    assert "changed" not in call("list").stderr
+    assert "changed" not in call("show").stderr
 
 
 def test_list_shows_a_session_that_the_index_does_not_have_yet(session: Path) -> None:
     shutil.copytree(session, session.with_name("2026-01-01T000000Z"))
-    said = call("list", "--suite", "demo", "--json")
+    said = call("show", "--suite", "demo", "--json")
     assert "demo/2026-01-01T000000Z/script-1x1-here-r01 and 5 more have changed since" in said.stderr
     document = json.loads(said.stdout)
     assert document["changed_since"] == []
@@ -293,13 +293,13 @@ def test_a_run_that_no_file_describes_hides_no_other_suite(session: Path) -> Non
     shutil.copytree(session, bad)
     for name in ("plan.json", "script-1x1-here-r01/attempt-1/run.json"):
         (bad / name).write_text("{")
-    for words in (("list",), ("show", "demo"), ("history", "v"), ("stack", "list")):
+    for words in (("show",), ("show", "demo"), ("history", "v"), ("stack", "list")):
         said = call(*words)
         assert said.exit_code == 0
-        assert ("poison" in said.stderr) == (words[0] != "show")
+        assert ("poison" in said.stderr) == (words != ("show", "demo"))
 
 
-LISTING = (("index",), ("list",), ("list", "--trials"), ("show", "demo"), ("export", "demo", "--json"))
+LISTING = (("index",), ("show",), ("show", "--trials"), ("show", "demo"), ("export", "demo", "--json"))
 
 
 @pytest.mark.parametrize("words", LISTING)
@@ -398,8 +398,8 @@ def test_no_command_breaks_on_a_damaged_file(session: Path, name: str) -> None:
 
 
 QUESTIONS = (
-    ("list",),
-    ("list", "--trials"),
+    ("show",),
+    ("show", "--trials"),
     ("show", "demo"),
     ("export", "demo", "--json"),
     ("history", "v"),
@@ -459,7 +459,7 @@ def test_an_empty_variable_names_no_runs_and_a_list_writes_nothing(
     monkeypatch.chdir(tmp_path)
     for runs in ("", "."):
         monkeypatch.setenv("ASSAY_RUNS", runs)
-        for words in (("list",), ("list", "--json"), ("show", "demo"), ("history", "v"), ("diff", "a", "b")):
+        for words in (("show",), ("show", "--json"), ("show", "demo"), ("history", "v"), ("diff", "a", "b")):
             said = call(*words)
             assert f"{runs or 'runs'}: there are no runs here" in str(said.exception)
     assert [*tmp_path.iterdir()] == []
@@ -497,7 +497,7 @@ def test_without_inodes_it_is_not_the_space_that_is_reported(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("goodput", "nope"), "nope: no runs with this name; `assay list` shows"),
+        (("goodput", "nope"), "nope: no runs with this name; `assay show` shows"),
         (("queue", "stop", "nope"), "the queue has no run 'nope'; `assay queue list` shows"),
     ],
 )
@@ -562,7 +562,7 @@ def test_what_the_machine_fails_to_read_once_is_no_property_of_the_run(
         reading.unlink()
     store.index_path(Path("runs")).unlink()
     faults(number, part)
-    for words in (("list",), ("show", "demo"), ("compare", "demo"), ("compare", "demo:here", "demo:there")):
+    for words in (("show",), ("show", "demo"), ("compare", "demo"), ("compare", "demo:here", "demo:there")):
         failed = call(*words)
         assert isinstance(failed.exception, HostError), words
         assert re.search(rf"{session}/.*: can't be read: {os.strerror(number)}; .*", str(failed.exception))
@@ -580,12 +580,12 @@ def test_a_list_has_what_can_be_read_and_ends_with_an_error_that_names_the_rest(
 ) -> None:
     store.index_path(Path("runs")).unlink()
     faults(errno.EIO, "-here-r01/attempt-1/run.json")
-    listed = call("list", "--trials", "--json")
+    listed = call("show", "--trials", "--json")
     assert isinstance(listed.exception, HostError)
     assert len(json.loads(listed.stdout)["runs"]) == 5
     faults(errno.EIO, "run.json")
     store.index_path(Path("runs")).unlink()
-    listed = call("list")
+    listed = call("show")
     assert isinstance(listed.exception, HostError)
     assert listed.stdout == ""
     assert "and 3 more, for such a reason" in str(listed.exception)

@@ -22,9 +22,9 @@ import pytest
 
 from assay import store
 from assay.cli.progress import ProgressLines
-from assay.cli.run import _done_again
 from assay.errors import BusyError, HostError, InputError, InterruptedRun
 from assay.launch.local.launcher import LocalLauncher
+from assay.questions.run import repeated_trials
 from assay.records import Extent, Job, JobState, RunState, to_json
 from assay.run import drive
 from assay.run.drive import CompletedSession, run_suite
@@ -208,7 +208,7 @@ def test_a_trial_that_the_platform_lost_is_tried_again_as_often_as_the_suite_say
     attempts = completed.session.attempts_at(completed.plan.trials[0].id)
     assert [a.run().job for a in attempts] == [JobState.LOST] * 3
     assert completed.results[0].run.attempt == 3
-    (words,) = _done_again(completed)
+    (words,) = repeated_trials(completed)
     assert "lost by the platform 3 times and repeated 2 times (" in words
 
 

@@ -53,7 +53,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             rows = "".join(f"s,rate,{n},{n + 10}.5\n" for n in range(5))
             Path(f"{name}.csv").write_text(f"system,metric,run,value\n{rows}")
             assert call("import", f"{name}.csv", "--name", name, "--runs", "runs").exit_code == 0
-        for words in (("list",), ("show", "one"), ("compare", "one", "other")):
+        for words in (("show",), ("show", "one"), ("compare", "one", "other")):
             call(*words, "--runs", "runs")  # a user who may not read Python's files can't import more of it
         yield runs_directory("runs")
         os.umask(before)
@@ -66,7 +66,7 @@ def test_what_a_user_may_not_read_is_named_and_the_rest_answers(
     hidden = Path(private) if private != "session" else all_of(shared, "other")[0].path
     hidden.chmod(0o700)
     with another_user():
-        listed, shown = call("list", "--runs", "runs"), call("show", "one", "--runs", "runs")
+        listed, shown = call("show", "--runs", "runs"), call("show", "one", "--runs", "runs")
         assert [session.loss is None for session in sessions(shared)] == [True, False]
     assert listed.exit_code == shown.exit_code == 0
     assert "one" in listed.stdout

@@ -19,8 +19,9 @@ from click.testing import CliRunner
 
 from assay import store
 from assay.cli import assay as command_line
-from assay.cli import list_ as list_command
+from assay.cli.question_command import command_of
 from assay.errors import HostError, InputError
+from assay.questions.show import Show
 from assay.records import ConfusionMatrix, Measurement, Provenance, Result, RunState, Series, to_compact_json
 from assay.store.layout import reading
 from assay.view import runs as run_view
@@ -338,9 +339,9 @@ def test_a_path_to_a_directory_is_a_reference(sessions: Path, monkeypatch: pytes
         ("suite:c", "did you mean suite:"),
         ("v3.0-openshift", "did you mean v3.1-openshift"),
         ("suite/2026-03-09T100000Z", "did you mean suite/2026-03-0"),
-        ("", "assay list"),
-        ("a/b/c/d/e", "assay list"),
-        ("'; DROP TABLE runs; --", "assay list"),
+        ("", "assay show"),
+        ("a/b/c/d/e", "assay show"),
+        ("'; DROP TABLE runs; --", "assay show"),
     ],
 )
 def test_an_unknown_reference_names_the_nearest(sessions: Path, reference: str, said: str) -> None:
@@ -373,7 +374,7 @@ def test_reading_without_an_index_says_how_to_make_one(tmp_path: Path) -> None:
 
 
 def test_list_shows_what_compare_takes(sessions: Path) -> None:
-    ran = CliRunner().invoke(list_command.command, ["--json", "--runs", str(sessions)])
+    ran = CliRunner().invoke(command_of(Show), ["--json", "--runs", str(sessions)])
     rows = json.loads(ran.stdout)["sets"]
     assert {row["reference"]: (row["finished"], row["failed"]) for row in rows} == {
         "suite/2026-02-01T100000Z:a": (1, 0),
@@ -404,25 +405,25 @@ def test_list_shows_what_compare_takes(sessions: Path) -> None:
     ],
 )
 def test_list_filters_runs(sessions: Path, options: list[str], count: int) -> None:
-    ran = CliRunner().invoke(list_command.command, ["--trials", "--json", *options, "--runs", str(sessions)])
+    ran = CliRunner().invoke(command_of(Show), ["--trials", "--json", *options, "--runs", str(sessions)])
     assert len(json.loads(ran.stdout)["runs"]) == count
 
 
 def test_list_shows_the_newest_first(root: Path) -> None:
     store.update(root, [result(1.0, block=b, created_at=1e9 + 1000 * b) for b in (2, 3, 1)])
-    ran = CliRunner().invoke(list_command.command, ["--trials", "--runs", str(root)])
+    ran = CliRunner().invoke(command_of(Show), ["--trials", "--runs", str(root)])
     assert [line.split()[0][-3:] for line in ran.stdout.splitlines()[1:]] == ["r03", "r02", "r01"]
 
 
 @pytest.mark.parametrize("since", ["yesterday", "7", "2026-13-01"])
 def test_a_date_that_is_none_is_refused(sessions: Path, since: str) -> None:
-    ran = CliRunner().invoke(list_command.command, ["--since", since, "--runs", str(sessions)])
+    ran = CliRunner().invoke(command_of(Show), ["--since", since, "--runs", str(sessions)])
     assert ran.exit_code == 2
     assert "2026-03-01" in ran.stderr
 
 
 def test_list_where_there_are_no_runs_says_how_to_make_some(tmp_path: Path) -> None:
-    ran = CliRunner().invoke(list_command.command, ["--runs", str(tmp_path / "none")])
+    ran = CliRunner().invoke(command_of(Show), ["--runs", str(tmp_path / "none")])
     assert isinstance(ran.exception, InputError)
     assert "assay run" in str(ran.exception)
 
@@ -430,8 +431,10 @@ def test_list_where_there_are_no_runs_says_how_to_make_some(tmp_path: Path) -> N
 def test_list_imports_nothing_heavy(sessions: Path) -> None:
     code = """if True:
         import sys
+        from contextlib import suppress
         from assay.cli import assay
-        assay(["list", "--runs", sys.argv[1]], standalone_mode=False)
+        with suppress(SystemExit):
+            assay(["show", "--runs", sys.argv[1]], standalone_mode=False)
         print([m for m in ("pydantic", "numpy", "scipy", "rich", "pandas") if m in sys.modules])
     """
     out, err = in_other_process(code, str(sessions)).communicate(timeout=60)
@@ -522,7 +525,7 @@ def test_index_takes_in_what_is_new_and_drops_what_is_gone(root: Path) -> None:
 def test_a_command_makes_a_damaged_index_again_and_says_so(root: Path) -> None:
     store.update(root, side([1.0]))
     store.index_path(root).write_bytes(b"junk" * 4000)
-    ran = CliRunner().invoke(command_line, ["list", "--runs", str(root)])
+    ran = CliRunner().invoke(command_line, ["show", "--runs", str(root)])
     assert "can't be read" in ran.stderr
     assert "No runs" in ran.stdout
     assert store.trouble(root) is None

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
 
-from assay.cli.list_ import _columns
+from assay.view import blocks
 from assay.view.folding import FoldedText, folded, shortened
+from assay.view.listing import listed
 
 
 @pytest.mark.parametrize(
@@ -54,12 +55,11 @@ def test_a_column_of_a_table_breaks_its_names_and_not_its_words() -> None:
 
 
 def test_a_list_folds_its_last_cell_and_leaves_what_is_typed_whole() -> None:
-    rows = [
-        ("reference", "ok", "benchmarks"),
-        ("demo/2026-03-01T100000Z:bare-metal", "12", "one two three four five six"),
-    ]
-    assert list(_columns(rows, None))[1].endswith("12  one two three four five six")
-    assert list(_columns(rows, 66))[2:] == [" " * 40 + "six"]
-    narrow = list(_columns(rows, 44))
-    assert narrow[2:] == [f"{rows[1][0]}  12", "    one two three four five six"]
+    row = blocks.TableRow(("demo/2026-03-01T100000Z:bare-metal", "12", "one two three four five six"))
+    columns = ("reference", "ok", "benchmarks")
+    block = blocks.Table("", columns, (blocks.TableBody("", (row,)),), frozenset(range(3)), listing=True)
+    assert list(listed(block, None))[1].endswith("12  one two three four five six")
+    assert list(listed(block, 66))[2:] == [" " * 40 + "six"]
+    narrow = list(listed(block, 44))
+    assert narrow[2:] == [f"{row.cells[0]}  12", "    one two three four five six"]
     assert max(map(len, narrow)) <= 44

@@ -44,7 +44,7 @@ def imported(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "words", long_but(1, [("compare", "table"), ("list", "--json"), ("list",), ("export", "table")])
+    "words", long_but(1, [("compare", "table"), ("show", "--json"), ("show",), ("export", "table")])
 )
 def test_output_that_finds_no_room_is_an_error_and_no_answer(runs: Path, words: tuple[str, ...]) -> None:
     require("/dev/full", FULL.is_char_device(), "no device that is always full")
@@ -59,7 +59,7 @@ def test_output_that_finds_no_room_is_an_error_and_no_answer(runs: Path, words: 
 
 
 def test_a_reader_that_left_is_told_by_the_code_and_closed_output_harms_nobody(runs: Path) -> None:
-    command = f"{ASSAY} list --runs {runs}"
+    command = f"{ASSAY} show --runs {runs}"
     gone = subprocess.run(
         ["bash", "-c", f"{command} | true; exit ${{PIPESTATUS[0]}}"],
         capture_output=True,
@@ -142,7 +142,7 @@ def test_no_escape_sequence_of_a_file_reaches_a_terminal(tmp_path: Path) -> None
     seen, colored = "", {**os.environ, "FORCE_COLOR": "1"}
     for words in (
         ("import", "table.csv"),
-        ("list",),
+        ("show",),
         ("compare", "table"),
         ("show", "table"),
         ("watch", "--flight-recorder", "."),
@@ -227,14 +227,14 @@ def test_what_the_terminal_can_not_show_is_replaced_and_ends_no_command(
     runs = ["--runs", tmp_path / "runs"]
     shown: list[list[str | Path]] = [
         ["import", tmp_path / "table.csv", *runs],
-        ["list", *runs],
+        ["show", *runs],
         ["show", "table", *runs],
         ["compare", "table", *runs],
         ["report", "table", *runs, "-o", tmp_path / "page.html"],
         ["report", "table", *runs, "-o", tmp_path / "page.md"],
         ["export", "table", *runs],
         ["explain"],
-        ["schema", "suite"],
+        ["init", "--schema", "suite"],
         ["stack", "containerfile", "resnet50"],
     ]
     refused: list[list[str | Path]] = [

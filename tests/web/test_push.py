@@ -269,7 +269,7 @@ def elsewhere(site: ServedSite, place: Path, *words: str) -> Result:
     [
         ("compare", "first", "--json"),
         pytest.param(("gate", "first:b", "--baseline", "first:a", "--json"), marks=pytest.mark.long),
-        pytest.param(("list",), marks=pytest.mark.long),
+        pytest.param(("show",), marks=pytest.mark.long),
         pytest.param(("explain", "drift", "--json"), marks=pytest.mark.long),
         ("compare", "frist"),
     ],
@@ -317,9 +317,9 @@ def test_the_usage_of_a_command_that_a_server_answers_has_its_arguments(
 @pytest.mark.long
 def test_an_answer_does_not_say_where_the_runs_are_on_the_server(site: ServedSite, place: Path) -> None:
     push(site, place, "first")
-    for words in (("top",), ("compare", str(site.runs.parent / "x"))):
+    for words in (("watch",), ("compare", str(site.runs.parent / "x"))):
         assert f"{site.runs.parent}/" not in elsewhere(site, place, *words).output.replace(words[-1], "")
-    assert "Nothing is running in" in elsewhere(site, place, "top").output
+    assert "Nothing is running in" in elsewhere(site, place, "watch").output
 
 
 def test_no_word_of_an_answered_command_opens_a_file_that_it_names(place: Path) -> None:
@@ -366,10 +366,10 @@ def test_by_https_only_who_knows_the_certificate_asks(place: Path) -> None:
     try:
         url = f"https://127.0.0.1:{secure.port}"
         words = ["--server", url, "--token-file", str(place / "bob")]
-        listed = CliRunner().invoke(assay, [*words, "--ca-file", str(certificate), "list"])
+        listed = CliRunner().invoke(assay, [*words, "--ca-file", str(certificate), "show"])
         assert (listed.exit_code, "fourth" in listed.output) == (0, True), listed.output
         with pytest.raises(HostError, match="certificate"):
-            raise CliRunner().invoke(assay, [*words, "list"]).exception or AssertionError
+            raise CliRunner().invoke(assay, [*words, "show"]).exception or AssertionError
         token = AssayServer(url, TOKENS["bob"], certificate)
         assert token.ask("GET", "/api/v1/doubts").status == 200
     finally:
@@ -389,7 +389,7 @@ FOREIGN = (
 
 
 @pytest.mark.parametrize("body", FOREIGN)
-@pytest.mark.parametrize("word", ["list", "push"])
+@pytest.mark.parametrize("word", ["show", "push"])
 def test_what_is_not_assay_is_named_as_such(place: Path, body: bytes, word: str) -> None:
     class Foreign(BaseHTTPRequestHandler):
         def answer(self) -> None:
@@ -407,7 +407,7 @@ def test_what_is_not_assay_is_named_as_such(place: Path, body: bytes, word: str)
     with served(server := HTTPServer(("127.0.0.1", 0), Foreign)):
         url = f"http://127.0.0.1:{server.server_port}"
         runs = str(place / "here")
-        done = typed(place, *(["--server", url, "list"] if word == "list" else [word, url, "--runs", runs]))
+        done = typed(place, *(["--server", url, "show"] if word == "show" else [word, url, "--runs", runs]))
     assert done.returncode == EXIT_INPUT
     assert "this is not an answer of Assay" in done.stderr
 

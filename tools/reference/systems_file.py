@@ -191,7 +191,7 @@ def _lines() -> Iterator[str]:
     yield "bare-metal: {launcher: local, pin_cpus: true}"
     yield "openshift: {launcher: kubernetes, namespace: bench, price: 2.50 EUR/accelerator-hour}"
     yield "```\n"
-    yield "`assay schema systems` prints the JSON Schema of the file, for editors that complete and check"
+    yield "`assay init --schema systems` prints the JSON Schema of the file, for editors that complete and check"
     yield "as you type. [Secrets](../how-to/secrets.md) explains references in `env`.\n"
     prices = "`2.50 EUR/accelerator-hour`, `30 USD/node-hour`, `0.25 EUR/kWh`"
     yield "| key of every system | meaning | example |\n|---|---|---|"

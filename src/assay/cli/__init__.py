@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TextIO, cast
 import click
 from click.core import ParameterSource
 
-from assay.cli.commands import COMMANDS, about
+from assay.cli.commands import COMMANDS, RENAMED, about
 from assay.cli.one_blas_thread import install as install_one_blas_thread
 from assay.errors import (
     EXIT_ENVIRONMENT,
@@ -65,6 +65,7 @@ class LazyGroup(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], COMMANDS, n=1)
+            near = [RENAMED[args[0]]] if args[0] in RENAMED else near
             hint = f"did you mean {near[0]}?" if near else "`assay --help` lists them."
             ctx.fail(f"No such command {args[0]!r}; {hint}")
         if ctx.params.get("server") and args and not {"-h", "--help"} & set(args):
@@ -111,7 +112,7 @@ class _CommandElsewhere(click.Command):
     "--server",
     metavar="URL",
     envvar="ASSAY_SERVER",
-    help="Ask this server's runs instead: compare, show, list, history, gate and others that only read.",
+    help="Ask this server's runs instead: compare, show, history, gate and others that only read.",
 )
 @click.option(
     "--token-file", type=click.Path(path_type=Path), help="For --server: your token. [default: $ASSAY_TOKEN]"

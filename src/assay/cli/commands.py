@@ -14,23 +14,21 @@ from assay.registry import EntryPoint, NamedEntries, registry
 _ABOUT: Final[Mapping[str, str]] = {
     "try": "Compare commands by any figure that they print, until it is decided.",
     "demo": "Show three verdicts on this machine in a minute.",
-    "init": "Write a starter suite for this machine.",
+    "init": "Write a starter suite for this machine, or the schema of a suite.",
     "doctor": "Check what is missing here, and show the command that fixes it.",
     "clean": "Find and remove what killed or abandoned runs left behind.",
     "cluster": "Grant runs on Kubernetes or OpenShift the rights they need.",
     "plan": "Show the trials of a suite and exactly what each would submit.",
     "run": "Run a suite and show progress; run it again to resume.",
     "queue": "Run suites one after the other, whatever becomes of this terminal.",
-    "top": "Show what is running now: nodes, GPUs and ranks, what is off first.",
     "monitor": "Serve metrics to Prometheus, with alert rules and dashboards.",
-    "watch": "Watch a running job: CPU, memory, disk, network and GPUs, live.",
+    "watch": "Show what is running now, or watch any job: CPU, memory, disk, GPUs, ranks.",
     "sweep": "Find the slow nodes of a system, and the slow links between them.",
     "read": "Read logs, and say at once what they show.",
     "import": "Import logs, spreadsheets, and runs made elsewhere.",
     "score": "Score MLPerf training logs by the rules of their round.",
     "submit": "Prepare an MLPerf training submission from runs, and check it.",
-    "list": "List runs and imported sets.",
-    "show": "Show one run: numbers, spread, doubts, provenance.",
+    "show": "List runs, or show one: numbers, spread, doubts, provenance.",
     "diff": "Show what differs between two runs' settings, machines and software.",
     "compare": "Compare B with A: ratio, interval and verdict.",
     "gate": "Check in CI, by exit code, that A is no worse than its baseline.",
@@ -45,20 +43,18 @@ _ABOUT: Final[Mapping[str, str]] = {
     "push": "Send runs to a server, which takes them like import.",
     "export": "Write measurements as CSV, Parquet or JSON.",
     "index": "Rebuild the index of run directories.",
-    "schema": "Print the JSON Schema of suite.yaml or systems.yaml.",
 }
-_MODULES: Final = {"list": "list_"}  # those that Python has a word for
-# questions, of whose fields the command is made
-_QUESTIONS: Final = {
-    name: f"assay.questions.{name}:{name.capitalize()}"
-    for name in (
-        *("demo", "doctor", "clean", "score", "submit", "compare", "gate", "goodput"),
-        *("read", "show", "diff", "history", "scale", "explain", "report", "push", "export"),
-        *("index", "schema"),
-    )
-} | {name: f"assay.{name}.questions:COMMANDS" for name in ("cluster", "data", "monitor")}
-_QUESTIONS["import"] = "assay.questions.import_:Import"
-_QUESTIONS["stack"], _QUESTIONS["try"] = "assay.stacks:COMMANDS", "assay.questions.try_:Try"
+# names that are no more
+RENAMED: Final = {"list": "show", "top": "watch", "schema": "init --schema"}
+_PLACES: Final = {  # of those that are no question in `assay.questions` with the command's name
+    **{name: f"assay.{name}.questions:COMMANDS" for name in ("cluster", "data", "monitor")},
+    "import": "assay.questions.import_:Import",
+    "queue": "assay.questions.queue:COMMANDS",
+    "serve": "assay.web.serving:Serve",
+    "stack": "assay.stacks:COMMANDS",
+    "try": "assay.questions.try_:Try",
+    "watch": "assay.monitor.questions.watch:Watch",
+}
 _EXPECTED: Final = (
     *(AssayError, ReaderGoneError, OSError, MemoryError, SystemExit),
     *(click.ClickException, click.Abort, click.exceptions.Exit),
@@ -78,7 +74,7 @@ def _guarded(entry: Any, plugin: EntryPoint) -> click.Command:
 
 COMMANDS: Final[NamedEntries[click.Command]] = registry(
     "assay.commands",
-    {name: _QUESTIONS.get(name, f"assay.cli.{_MODULES.get(name, name)}:command") for name in _ABOUT},
+    {name: _PLACES.get(name, f"assay.questions.{name}:{name.capitalize()}") for name in _ABOUT},
     object,
     adapt=_guarded,
     part=command_at,

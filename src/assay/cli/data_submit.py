@@ -111,7 +111,6 @@ def command(
         if not yes and sys.stdin.isatty() and sys.stderr.isatty():
             click.confirm("Submit?", default=True, abort=True, err=True)
     from assay.cli.progress import teller
-    from assay.cli.run import CODES_OF_ANSWERS, show_result
 
     result = submit_data(
         job,
@@ -124,17 +123,22 @@ def command(
     if as_json:
         echo_json({**result.document(), "data_job": job.document()})
     else:
-        show_result(result)
-    sys.exit(CODES_OF_ANSWERS[result.outcome])
+        from assay.cli.console import Console
+        from assay.view import terminal
+
+        terminal.show(Console(highlight=False), result.view())
+    sys.exit(result.exit_code)
 
 
 def _show_dry_run(job: DataJob, *, as_json: bool) -> None:
     trial = job.plan.plan.trials[0]
     if as_json:
-        sent = job.plan.trial_document(trial, None)
+        from assay.questions.plan import SentTrial
+
+        sent = SentTrial(job.plan, trial, None).document()
         echo_json({"schema": "assay.data-job/1", **job.document(), "first": sent})
         return
-    from assay.cli.plan import sent_text
+    from assay.questions.plan import sent_text
 
     click.echo("\n".join([*_overview(job), "", sent_text(trial, job.plan.sent(trial))]))
 

@@ -25,6 +25,10 @@ RUNS = click.option(
 )
 
 
+class LocalOption(click.Option):
+    """An option that names something on this machine, so that no server answers it."""
+
+
 def duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
     """An option's callback: seconds from a time such as 90min."""
     try:

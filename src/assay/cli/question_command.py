@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import click
 
-from assay.cli.options import JSON, RUNS, echo_json
+from assay.cli.options import JSON, RUNS, LocalOption, echo_json
 from assay.cli.redacting_stream import write_bytes
 from assay.questions.question import Answer, Question, Reads, alternatives, reads_of
+from assay.registry import imported
+from assay.view.blocks import Block, Table
 
 Field = dataclasses.Field[Any]
+# by what help calls a value that names a file: what a shell completes; the question checks the rest
+_PATHS: Final = {
+    "FILE": click.Path(),
+    "PATH": click.Path(),
+    "DIRECTORY": click.Path(file_okay=False),
+}
 
 
 def command_of(question: type[Question]) -> click.Command:
     """The command: asks, prints the answer as text or JSON, and exits with its code."""
     hints = get_type_hints(question, include_extras=True)
-    fields = [f for f in dataclasses.fields(question) if "progress" not in f.metadata]  # type: ignore[arg-type]
+    every_field = dataclasses.fields(question)  # type: ignore[arg-type]
+    fields = [f for f in every_field if not f.metadata.keys() & {"progress", "supplied"}]
     has_runs = any(field.name == "runs" and not field.metadata["names"] for field in fields)
     parameters = [
         _parameter(field, hints[field.name]) for field in fields if not (has_runs and field.name == "runs")
@@ -33,11 +44,15 @@ def command_of(question: type[Question]) -> click.Command:
         if as_json and str(options.get("output")) == "-":
             raise click.UsageError("--json prints where the file is: name a file with -o, or omit --json")
         with ExitStack() as held:
-            with _progress(question) as progress:
+            with _supplied(every_field, quiet=options.get("quiet", False)) as supplied:
                 try:
-                    question_ = question(**options, **runs, **progress)
+                    question_ = question(**options, **runs, **supplied)
                 except ValueError as error:
                     raise click.UsageError(str(error)) from error
+                if snapshots := question_.snapshots(live=sys.stdout.isatty() and not as_json):
+                    from assay.cli.live import show_snapshots
+
+                    sys.exit(show_snapshots(snapshots, as_json=as_json))
                 answer = held.enter_context(question_.answering())
             _show(question_, answer, as_json=as_json, every=shows_all)
         sys.exit(answer.exit_code)
@@ -63,11 +78,7 @@ def _show(question: Question, answer: Answer, *, as_json: bool, every: bool) -> 
     if as_json:
         echo_json(shown.document())
     elif shown is written or question.explains_file:
-        from assay.cli.console import Console
-        from assay.view import terminal
-
-        console = Console(highlight=False, stderr=shown is not written)
-        terminal.show(console, shown.view(), every=every)
+        _show_blocks([*shown.view()], beside=shown is not written, every=every)
     if not isinstance(written, bytes):
         for line in written.notes:
             click.echo(line, err=True)
@@ -75,13 +86,26 @@ def _show(question: Question, answer: Answer, *, as_json: bool, every: bool) -> 
         write_bytes(written)
 
 
+def _show_blocks(blocks: Sequence[Block], *, beside: bool, every: bool) -> None:
+    if len(blocks) == 1 and isinstance(blocks[0], Table) and blocks[0].listing:  # without rich: half the time
+        from assay.view.listing import listed
+
+        for line in listed(blocks[0], shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+            click.echo(line, err=beside)
+        return
+    from assay.cli.console import Console
+    from assay.view import terminal
+
+    terminal.show(Console(highlight=False, stderr=beside), blocks, every=every)
+
+
 @contextmanager
-def _progress(question: type[Question]) -> Iterator[dict[str, Callable[..., None]]]:
-    """What shows a question's progress, by its field, if standard error is a terminal."""
-    fields = dataclasses.fields(question)  # type: ignore[arg-type]
+def _supplied(fields: Sequence[Field], *, quiet: bool) -> Iterator[dict[str, Any]]:
+    """What the command gives the question besides its options, by field: what shows progress, above all."""
+    values = {f.name: _SUPPLIES[f.metadata["supplied"]](quiet) for f in fields if "supplied" in f.metadata}
     lines = {f.name: f.metadata["progress"] for f in fields if "progress" in f.metadata}
     if not lines or not sys.stderr.isatty():
-        yield {}
+        yield values
         return
     from rich.text import Text
 
@@ -92,13 +116,27 @@ def _progress(question: type[Question]) -> Iterator[dict[str, Callable[..., None
         def showing(line: Callable[..., str]) -> Callable[..., None]:
             return lambda *news: status.update(Text(line(*news)))
 
-        yield {name: showing(line) for name, line in lines.items()}
+        yield values | {name: showing(line) for name, line in lines.items()}
+
+
+def _sessions(quiet: bool) -> Any:
+    from assay.cli.progress import teller
+
+    return teller(quiet)
+
+
+_SUPPLIES: Final[dict[str, Callable[[bool], Any]]] = {
+    "sessions": _sessions,
+    "lines": lambda quiet: None if quiet else partial(click.echo, err=True),
+    "command line": lambda _quiet: ("assay", *sys.argv[1:]),
+    "commands": lambda _quiet: imported("assay.cli.remote_commands:answer"),  # which knows all commands
+}
 
 
 def _parameter(field: Field, hint: Any) -> click.Parameter:
     about, reads = field.metadata, reads_of(hint)
     kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
-    is_many = any(get_origin(kind) is tuple for kind in kinds) or bool(reads and reads.several)
+    is_many = any(get_origin(kind) in (tuple, Sequence) for kind in kinds) or bool(reads and reads.several)
     has_default = not is_many and field.default not in (dataclasses.MISSING, None)
     shared: dict[str, Any] = {
         "required": field.default is dataclasses.MISSING,
@@ -107,16 +145,16 @@ def _parameter(field: Field, hint: Any) -> click.Parameter:
         **({"default": field.default} if has_default else {}),
     }
     if about.get("argument"):
-        kind = str if reads else _type(field, kinds)
+        kind = _PATHS.get(reads.metavar, str) if reads else _type(field, kinds)
         return click.Argument([field.name], type=kind, nargs=-1 if is_many else 1, **shared)
     spelled = [*(about["names"] or (f"--{field.name.replace('_', '-')}",)), field.name]
     if hint is bool:
         return click.Option(spelled, is_flag=True, default=field.default, help=about["help"])
     variable = about["variable"]
     shows_default = has_default and field.default != "" and "[default" not in about["help"]
-    return click.Option(
+    return (LocalOption if about["local"] and not about["output"] else click.Option)(
         spelled,
-        type=click.UNPROCESSED if reads else _type(field, kinds),
+        type=_PATHS.get(reads.metavar, click.UNPROCESSED) if reads else _type(field, kinds),
         multiple=is_many,
         envvar=variable or None,
         show_default=f"${variable} or ./{field.default}" if variable else shows_default,

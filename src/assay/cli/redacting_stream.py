@@ -13,7 +13,7 @@ from assay.errors import HostError, ReaderGoneError
 
 # Characters that move the cursor, ring the bell, set the title or reverse text on a terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]|\r(?!\n)")
-_OWN = r"\x1b\[[0-9;]*[mAK]|\x1b\[H|\x1b\[\?(?:25|1049)[lh]|\r"  # colors, the live line, `assay top`'s screen
+_OWN = r"\x1b\[[0-9;]*[mAK]|\x1b\[H|\x1b\[\?(?:25|1049)[lh]|\r"  # colors, the live line, live screens
 _COLORS = r"\x1b\[[0-9;]*m"
 
 

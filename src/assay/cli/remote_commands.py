@@ -15,11 +15,12 @@ import click
 from click.core import ParameterSource
 
 from assay.cli.commands import COMMANDS
-from assay.errors import CODES_OF_ANSWERS, EXIT_ENVIRONMENT
+from assay.cli.options import LocalOption
+from assay.errors import CODES_OF_ANSWERS, EXIT_ENVIRONMENT, InputError
 
 # each only reads, and is answered from the runs directory
 ANSWERED = (
-    "compare", "diff", "explain", "gate", "goodput", "history", "list", "scale", "show", "top",
+    "compare", "diff", "explain", "gate", "goodput", "history", "scale", "show", "watch",
 )  # fmt: skip
 LONGEST_S = 120.0
 PATH = "/api/v1/command"
@@ -48,26 +49,28 @@ def refusal(arguments: Sequence[str]) -> str:
     try:
         context = command.make_context(name, list(arguments[1:]))
     except click.BadParameter as error:  # for a file: the same answer whether the server has it or not
-        return _names_a_file(error.param) or error.format_message()
+        return _names_what_is_here(error.param) or error.format_message()
     except click.ClickException as error:
         return error.format_message()
     for parameter in command.params:
         is_given = context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
-        if is_given and (why := _names_a_file(parameter)):
+        if is_given and (why := _names_what_is_here(parameter)):
             return why
     return ""
 
 
-def _names_a_file(parameter: click.Parameter | None) -> str:
-    if parameter is None or not isinstance(parameter.type, click.Path | click.File):
+def _names_what_is_here(parameter: click.Parameter | None) -> str:
+    is_file = parameter is not None and isinstance(parameter.type, click.Path | click.File)
+    if parameter is None or not (is_file or isinstance(parameter, LocalOption)):
         return ""
-    return f"{parameter.opts[0]} names a file, which is not on the server: omit it, or omit --server"
+    what = "a file" if is_file else "what is here"
+    return f"{parameter.opts[0]} names {what}, which is not on the server: omit it, or omit --server"
 
 
 def answer(arguments: Sequence[str], columns: int, is_colored: bool, runs: Path) -> CommandAnswer:
-    """A command answered from these runs, in its own process. Raises click.UsageError if it is refused."""
+    """A command answered from these runs, in its own process. Raises InputError if it is refused."""
     if why := refusal(arguments):
-        raise click.UsageError(why)
+        raise InputError(why)
     environment = {
         name: value for name, value in os.environ.items() if name not in (*_SECRETS, "ASSAY_SERVER")
     }

@@ -150,7 +150,7 @@ def live_runs(runs_dir: Path, reference: str = "", now: float | None = None) -> 
         session for session in rundir.sessions(runs_dir) if not reference or _matches(session, reference)
     ]
     if reference and not sessions:
-        raise InputError(f"{reference}: no session below {runs_dir}; run `assay list` to see what there is")
+        raise InputError(f"{reference}: no session below {runs_dir}; run `assay show` to see what there is")
     running, problems = list[LiveRun](), list[Problem]()
     for session in sessions:
         try:

@@ -127,7 +127,7 @@ RULES: Final = (
         "increase(assay_exporter_read_errors_total[15m]) > 0",
         "0s",
         "warning",
-        "a part of the runs directory can't be read; `assay list` names it",
+        "a part of the runs directory can't be read; `assay show` names it",
     ),
     AlertRule(
         "AssayExporterGone",

@@ -51,7 +51,7 @@ MARGIN = "Difference that counts as equal, such as 2%. [default: the suite's, or
 class Compare(Question):
     """Compare B with A: a ratio, its 95 % interval from the runs, and a verdict.
 
-    A and B are runs as `assay list` shows them: `suite` is a suite's newest session, `suite/session` is that
+    A and B are runs as `assay show` shows them: `suite` is a suite's newest session, `suite/session` is that
     session, `suite:system` is all of a system's finished runs since the suite last changed; or an imported
     set. With A alone, its other systems are compared with its baseline. The ratio is B/A, of geometric means.
     More than four systems without a baseline, such as an imported round, are ranked: in total, per
@@ -333,7 +333,7 @@ def _pairs(left: RunSet, right: RunSet | None, *, layouts: bool, baseline: str |
     if layouts:
         return sides.layouts(left.reference, first, left.results)
     raise InputError(
-        f"{left.reference} contains one system ({first}): name what to compare it with, like `assay list` "
+        f"{left.reference} contains one system ({first}): name what to compare it with, like `assay show` "
         "shows it, or compare its shapes with the same number of accelerators: --layouts"
     )
 

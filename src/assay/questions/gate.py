@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 MOST_NAMED = 4  # sessions of one side in one line
 _EXIT_CODES: Mapping[GateAnswer, int] = {"holds": EXIT_OK, "worse": EXIT_WORSE, "undecided": EXIT_UNDECIDED}
 
+BASELINE_FILE = "baseline.txt"  # in a session's directory: the reference that it is compared with
+
 
 @question
 class Gate(Question):
     """Check by exit code that A is no worse than its baseline, within a margin.
 
-    A and B are runs as `assay list` shows them: `suite` is a suite's newest session, `suite/session` is that
+    A and B are runs as `assay show` shows them: `suite` is a suite's newest session, `suite/session` is that
     session, `suite:system` is all of a system's finished runs since the suite last changed; or an imported
     set. A may be better by any amount. Whether it is worse depends on 95 % intervals; with few runs the
     answer is "undecided".

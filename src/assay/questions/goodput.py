@@ -89,7 +89,7 @@ class Goodput(Question):
             unreadable += damaged
             if self.reference and not of_runs and not damaged:
                 raise InputError(
-                    f"{self.reference}: no runs with this name; `assay list` shows what is available"
+                    f"{self.reference}: no runs with this name; `assay show` shows what is available"
                 )
         attempts, repeated = job_attempts.without_repeats(attempts)
         unreadable += repeated

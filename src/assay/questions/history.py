@@ -99,7 +99,7 @@ class History(Question):
         from assay.durable import deliver
         from assay.view.document import answer_blocks, document
 
-        recipe = (Heading("How to reproduce", "reproduce"), Verbatim(self.command_line()))
+        recipe = (Heading("How to reproduce", "reproduce"), Verbatim(self.as_command()))
         page = document(self.metric, "Assay history", [*answer_blocks(answer.view(), answer.charts), *recipe])
         deliver(self.report, page.encode(), option="--report")
         return replace(answer, page=self.report)

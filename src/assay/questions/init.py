@@ -1,16 +1,145 @@
-"""A commented starter suite for this machine."""
+"""A commented starter suite for this machine, or the schemas of its files for an editor."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
+import shlex
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
+from typing import Any, Final, Literal
 
 from assay.errors import HostError, InputError
+from assay.questions.question import Answer, Question, argument, function, option, question
+from assay.questions.values import Folder
+from assay.registry import imported
+from assay.view.blocks import Block, Paragraph
 
 SUITE_FILE = "suite.yaml"
 SYSTEMS_FILE = "systems.yaml"
+PARTS: Final = "assay.cluster.components:PARTS"  # of a prepared cluster
+_NEEDED = "torch"  # what the starter suite's benchmarks import
+
+
+@question
+class Init(Question):
+    """Write suite.yaml and systems.yaml to DIRECTORY (created if missing; default: here).
+
+    The suite fits this machine: its shapes and threads follow from the cores or GPUs that Assay may use. It
+    compares this machine with itself, which shows the smallest difference that its runs can detect.
+
+    --schema prints the JSON Schema of a file instead, for an editor. Its first line then names it, for
+    editors with the YAML language server: `# yaml-language-server: $schema=suite.schema.json`.
+
+    \b
+    Examples:
+      assay init my-suite
+      assay plan my-suite/suite.yaml    what it would run
+      assay run my-suite/suite.yaml
+      assay init --schema suite > suite.schema.json
+
+    \b
+    Exit codes: 0 written; 4 a file already exists and --force is not given; 5 a file can't be written.
+    """
+
+    directory: Folder = argument(default=".")
+    force: bool = option("Overwrite the two files if they exist.", default=False)
+    schema: Literal["suite", "systems", "template"] | None = option(
+        "Only print the JSON Schema of suite.yaml, systems.yaml or a template of `assay data submit`.",
+        default=None,
+        output=True,
+    )
+
+    def __post_init__(self) -> None:
+        if self.schema is not None and (self.force or Path(self.directory) != Path()):
+            raise ValueError("--schema only prints: leave out DIRECTORY and --force")
+
+    def answer(self) -> StarterSuite | FileSchema:
+        """The schema, or the files."""
+        return StarterSuite(*self.files()) if self.schema is None else FileSchema(schema(self.schema))
+
+    def files(self) -> tuple[Path, Path]:
+        """The paths of the suite and its systems, once they are written.
+
+        Raises InputError if one already exists, HostError if it can't be written.
+        """
+        folder, machine = Path(self.directory), look_here()
+        suite, systems = folder / SUITE_FILE, folder / SYSTEMS_FILE
+        files = {suite: suite_text(_name(folder), machine), systems: systems_text(machine)}
+        _write(folder, files, self.force)
+        return suite, systems
+
+    def write(self, answer: StarterSuite | FileSchema) -> Answer | bytes:
+        """What is printed: a schema's text is for another program."""
+        if isinstance(answer, StarterSuite):
+            return answer
+        return json.dumps(answer.content, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+init = function(Init, Init.files)
+
+
+def schema(file: Literal["suite", "systems", "template"]) -> dict[str, Any]:
+    """The JSON Schema of suite.yaml, systems.yaml or a template of `assay data submit`, for an editor.
+
+    Like `assay init --schema FILE`. Raises InputError for the name of another file.
+    """
+    from assay.launch import SYSTEM_MODELS
+    from assay.suite.schema import suite_schema, systems_schema, template_schema
+    from assay.workloads import WORKLOADS
+
+    if file not in ("suite", "systems", "template"):
+        raise InputError(f"found {file!r}; expected suite, systems or template")
+    if file == "template":
+        return template_schema()
+    if file == "systems":
+        return systems_schema(dict(SYSTEM_MODELS.items()), imported(PARTS))
+    models = {name: workload.params for name, workload in WORKLOADS.items()}
+    return suite_schema(models, {name: workload.about for name, workload in WORKLOADS.items()})
+
+
+@dataclass(frozen=True)
+class StarterSuite(Answer):
+    """The two files that were written."""
+
+    suite: Path
+    systems: Path
+
+    def view(self) -> Iterator[Block]:
+        """The files, and what to do next."""
+        quoted = shlex.quote(str(self.suite))
+        lines = [
+            f"Wrote {self.suite}",
+            f"Wrote {self.systems}",
+            "Next:",
+            f"  assay plan {quoted}    what it would run",
+            f"  assay run {quoted}     run it and show progress",
+        ]
+        if importlib.util.find_spec(_NEEDED) is None:
+            lines += [
+                f"{_NEEDED} is not installed in {sys.executable}, and this suite needs it. Install it first:",
+                f"  pip install 'cluster-assay[{_NEEDED}]'",
+            ]
+        return (Paragraph(line, wraps=False) for line in lines)
+
+    def document(self) -> dict[str, Any]:
+        """The document `assay.init/1`."""
+        files = [str(self.suite), str(self.systems)]
+        return {"schema": "assay.init/1", "files": files, "suite": files[0]}
+
+
+@dataclass(frozen=True)
+class FileSchema(Answer):
+    """A JSON Schema."""
+
+    content: dict[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """The schema itself."""
+        return self.content
 
 
 @dataclass(frozen=True)
@@ -23,21 +152,6 @@ class Machine:
 
     cores: int
     gpus: int
-
-
-def init(directory: str | PathLike[str] = ".", *, force: bool = False) -> tuple[Path, Path]:
-    """Write suite.yaml and systems.yaml to a directory, like `assay init`; returns their paths.
-
-    directory  created if missing
-    force      overwrite the two files if they exist
-
-    Raises InputError if one already exists, HostError if it can't be written.
-    """
-    folder, machine = Path(directory), look_here()
-    suite, systems = folder / SUITE_FILE, folder / SYSTEMS_FILE
-    files = {suite: suite_text(_name(folder), machine), systems: systems_text(machine)}
-    _write(folder, files, force)
-    return suite, systems
 
 
 def look_here() -> Machine:

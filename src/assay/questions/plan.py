@@ -2,29 +2,174 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from assay.errors import InputError
+from assay.errors import InputError, LaunchError
 from assay.questions.evidence import runs_directory
+from assay.questions.question import (
+    RUNS,
+    Answer,
+    Question,
+    Reads,
+    Reference,
+    argument,
+    function,
+    option,
+    question,
+)
+from assay.questions.values import Duration
+from assay.suite import Suite, Systems
+from assay.units import counted
+from assay.view.blocks import Heading, Paragraph, Table, TableBody, TableRow, Verbatim
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from os import PathLike
+    from collections.abc import Iterator, Mapping
 
+<<<<<<< HEAD
     from assay.launch.launcher import Launcher, PartCheck
     from assay.records import Plan, RenderedJob, Trial
+=======
+    from assay.launch.check import PartCheck
+    from assay.launch.launcher import Launcher
+    from assay.records import Plan as TrialPlan
+    from assay.records import RenderedJob, Trial
+>>>>>>> fa73ffe6 (Lists, plan, run, init, queue, watch, sweep and serve are questions; list, top and schema are part of show, watch and init)
     from assay.run.duration import DurationEstimate
     from assay.run.interim_looks import Limits
-    from assay.run.request import PlannedRun
-    from assay.suite import Suite, Systems
+    from assay.run.request import PlannedRun, RunRequest
+    from assay.view.blocks import Block
 
 TOKEN = "TOKEN"  # noqa: S105 placeholder for a run's own name, so that the output is the same each time
 
 
+def _repeats(text: str) -> int:
+    if not text.isdecimal() or not 3 <= int(text) <= 200:
+        raise ValueError(f"{text} is not a number from 3 to 200")
+    return int(text)
+
+
+SuiteFile = Annotated[str | PathLike[str] | Suite, Reads(Path, "FILE")]
+SystemsFile = Annotated[str | PathLike[str] | Systems, Reads(Path, "FILE")]
+Repeats = Annotated[int, Reads(_repeats, "N")]
+
+
+@question
+class SuiteQuestion(Question):
+    """What the plan of a suite and its run are asked alike."""
+
+    suite: SuiteFile = argument()
+    systems: SystemsFile | None = option(
+        "Where to run. [default: systems.yaml next to the suite]", default=None, local=True
+    )
+    system: Sequence[str] = option("Only this system; repeatable.", default=(), metavar="NAME")
+    until: Literal["decided"] | None = option(
+        "Continue, block by block, until every primary comparison is decided.", default=None
+    )
+    max_repeats: Repeats | None = option(
+        "With --until: maximum number of blocks, 3 to 200; another number is another test. [default: 20]",
+        default=None,
+    )
+    max_time: Duration | None = option(
+        "With --until: start no block once trials have taken this long, such as 90min or 8h. "
+        "A block that has started is completed.",
+        default=None,
+    )
+    runs: Reference | None = option(RUNS, default=None, local=True)
+
+    def __post_init__(self) -> None:
+        if self.until is None and (self.max_repeats or self.max_time):
+            raise ValueError(
+                "--max-repeats and --max-time limit a run with --until decided; add --until decided"
+            )
+
+    def request(self, **more: Any) -> RunRequest:
+        """What to run. Raises InputError for a time or number that is none."""
+        from assay.run.request import RunRequest
+
+        return RunRequest(
+            suite=self.suite if isinstance(self.suite, Suite) else Path(self.suite),
+            runs_dir=runs_directory(self.runs),
+            systems=self.systems if isinstance(self.systems, Systems | None) else Path(self.systems),
+            only=self.system,
+            until=limits_of(self.until, self.max_repeats, self.max_time),
+            **more,
+        )
+
+
+@question
+class Plan(SuiteQuestion):
+    """Show the trials of SUITE in their order, and exactly what each would submit.
+
+    This is the dry run: it prints what `assay run` submits with the same options, including the looks
+    and the confidence level for a run until decided. It starts nothing and writes nothing.
+    The duration is estimated from earlier runs of the same trials or from their parameters, or is unknown.
+    --validate sends the trial and one of its pods to the API server of a Kubernetes system as a server-side
+    dry run, so that quota, Pod Security and webhooks check it too, and prints the server's answer.
+
+    \b
+    Examples:
+      assay plan suite.yaml
+      assay plan suite.yaml --show train-2x1-r01    command, environment and files of one trial
+      assay plan suite.yaml --show train-2x1-r01 --validate
+      assay plan suite.yaml --system here           only one side
+      assay plan suite.yaml --until decided --max-repeats 32
+      assay plan suite.yaml --json | jq -r '.trials[].id'
+
+    \b
+    Exit codes: 0 the suite can be run; 4 it can't: every problem is listed with its file and line;
+    5 the platform rejects the trial, or can't be reached.
+    """
+
+    show: str | None = option(
+        "Print what this trial would submit.", default=None, metavar="TRIAL", output=True
+    )
+    validate: bool = option(
+        "With --show: have the platform check it in a dry run.", default=False, output=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.validate and self.show is None:
+            raise ValueError("--validate checks one trial: name it with --show")
+
+    def answer(self) -> SuitePlan | SentTrial:
+        """The plan, or one of its trials."""
+        planned = self.suite_plan()
+        if self.show is None:
+            return planned
+        trial = planned.trial(self.show)
+        return SentTrial(planned, trial, tuple(planned.checked(trial)) if self.validate else None)
+
+    @contextmanager
+    def answering(self) -> Iterator[SuitePlan | SentTrial]:
+        """After a trial was shown, raises LaunchError if the platform would reject it."""
+        answer = self.answer()
+        yield answer
+        if isinstance(answer, SentTrial) and any(check.refusal for check in answer.checks or ()):
+            raise LaunchError(f"trial {answer.trial.id} would be rejected")
+
+    def suite_plan(self) -> SuitePlan:
+        """The trials in their order. Starts and writes nothing.
+
+        Raises InputError with everything that can't be run as written, each with its file and line.
+        """
+        from assay.run.request import plan_of
+
+        request = self.request()
+        return SuitePlan(plan_of(request), request.until, request.runs_dir)
+
+
+plan = function(Plan, Plan.suite_plan)
+
+
 @dataclass(frozen=True)
-class SuitePlan:
+class SuitePlan(Answer):
     """The result of `plan`.
 
     run       the plan, and the suite and systems that it was made from
@@ -37,7 +182,7 @@ class SuitePlan:
     runs_dir: Path
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> TrialPlan:
         """The ordered trials, their seed and digest."""
         return self.run.plan
 
@@ -107,6 +252,22 @@ class SuitePlan:
         system = self.run.systems.by_name[trial.system]
         return launch.make(system.launcher, system.options, spool=Path("jobs"))
 
+    def view(self) -> Iterator[Block]:
+        """The trials, the design, and how long they take."""
+        from assay.run import duration
+        from assay.view.sentences.plan import describe_design
+
+        columns = ("block", "trial", "workload", "system", "shape", "seed")
+        cells = ((t.block, t.id, t.workload, t.system, t.shape, t.seed) for t in self.plan.trials)
+        rows = tuple(TableRow(tuple(map(str, row))) for row in cells)
+        # never folded: an id that is cut can't be typed
+        yield Table("", columns, (TableBody("", rows),), frozenset({1, 2, 3, 4}), listing=True)
+        max_time_s, nominal_p = (self.limits.max_time_s, self.nominal_p) if self.limits else (None, None)
+        design = describe_design(self.plan, max_time_s, nominal_p)
+        first, *lines = (*design, *duration.lines(self.plan, self.durations()))
+        yield Heading(first)
+        yield from map(Paragraph, lines)
+
     def document(self) -> dict[str, Any]:
         """The whole plan: its trials, the looks of a run until decided, and how long it takes."""
         from assay.records import to_plain
@@ -124,46 +285,54 @@ class SuitePlan:
             },
         }
 
-    def trial_document(self, trial: Trial, answers: Sequence[PartCheck] | None) -> dict[str, Any]:
-        """One trial and what it submits, with the platform's answer if it was asked."""
+
+@dataclass(frozen=True)
+class SentTrial(Answer):
+    """What one trial would submit, and the platform's answers if it was asked."""
+
+    plan: SuitePlan
+    trial: Trial
+    checks: tuple[PartCheck, ...] | None
+
+    def view(self) -> Iterator[Block]:
+        """Command, environment and files, ready to copy, then the answers."""
+        replies = [
+            f"# {check.part}: {'accepted' if check.refusal is None else f'rejected: {check.refusal}'}"
+            for check in self.checks or ()
+        ]
+        yield Verbatim("\n".join([sent_text(self.trial, self.plan.sent(self.trial)), *replies, ""]))
+
+    def document(self) -> dict[str, Any]:
+        """The document `assay.trial/1`."""
         from assay.records import to_plain
         from assay.rundir.files import without_secrets
 
         document = {
             "schema": "assay.trial/1",
-            "trial": without_secrets(trial),
-            "sends": to_plain(self.sent(trial)),
+            "trial": without_secrets(self.trial),
+            "sends": to_plain(self.plan.sent(self.trial)),
         }
-        return document if answers is None else document | {"platform_says": to_plain(answers)}
+        return document if self.checks is None else document | {"platform_says": to_plain(self.checks)}
 
 
-def plan(
-    suite: str | PathLike[str] | Suite,
-    *,
-    systems: str | PathLike[str] | Systems | None = None,
-    system: Sequence[str] = (),
-    until: Literal["decided"] | None = None,
-    max_repeats: int | None = None,
-    max_time: str | float | None = None,
-    runs: str | PathLike[str] | None = None,
-) -> SuitePlan:
-    """The trials of a suite in their order, like `assay plan SUITE`: what `run` would submit.
-
-    Starts and writes nothing. Raises InputError with everything that can't be run as
-    written, each with its file and line.
-    """
-    from assay.run.request import RunRequest, plan_of
-    from assay.suite import Suite, Systems
-
-    limits, directory = limits_of(until, max_repeats, max_time), runs_directory(runs)
-    request = RunRequest(
-        suite=suite if isinstance(suite, Suite) else Path(suite),
-        runs_dir=directory,
-        systems=systems if systems is None or isinstance(systems, Systems) else Path(systems),
-        only=system,
-        until=limits,
+def sent_text(trial: Trial, rendered: RenderedJob) -> str:
+    """Command, environment and files, ready to copy."""
+    head = (
+        f"# trial {trial.id}: {trial.workload} on {trial.system}, {counted(trial.shape.ranks, 'rank')},"
+        f" seed {trial.seed}, at most {trial.timeout_s:g} s"
     )
-    return SuitePlan(plan_of(request), limits, directory)
+    if rendered.whole:
+        return f"{head}\n{rendered.command.rstrip()}"
+    lines = [
+        head,
+        "# command",
+        rendered.command,
+        "# environment",
+        *(f"{name}={shlex.quote(value)}" for name, value in sorted(rendered.env.items())),
+        "# files",
+        *(f"{digest}  {name}" for name, digest in sorted(rendered.files.items())),
+    ]
+    return "\n".join(lines)
 
 
 def limits_of(until: str | None, max_repeats: int | None, max_time: str | float | None) -> Limits | None:

@@ -31,6 +31,7 @@ from typing import (
     Annotated,
     Any,
     ClassVar,
+    Literal,
     ParamSpec,
     TypeVar,
     Union,
@@ -132,6 +133,28 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """What a question shows that goes on, one of many.
+
+    lines      what is new
+    data       the same for `--json`, each a line
+    screen     blocks in place of the last ones, on a terminal, instead of lines
+    is_whole   whether they take the whole screen
+    is_last    whether the screen ends before the lines
+    notes      lines for standard error
+    exit_code  if nothing follows
+    """
+
+    lines: tuple[str, ...] = ()
+    data: tuple[Mapping[str, Any], ...] = ()
+    screen: tuple[Block, ...] = ()
+    is_whole: bool = False
+    is_last: bool = False
+    notes: tuple[str, ...] = ()
+    exit_code: int = EXIT_OK
+
+
+@dataclasses.dataclass(frozen=True)
 class FileText(Answer):
     """The text of a file, for another program."""
 
@@ -169,6 +192,13 @@ class Question:
         """A context with the answer, in which the command shows it; what goes on then is after the yield."""
         yield self.answer()
 
+    def snapshots(self, *, live: bool) -> Iterator[Snapshot] | None:
+        """What the command shows again and again, until it ends or Ctrl-C; None if it shows the answer.
+
+        live  whether a terminal shows it
+        """
+        return None
+
     def write(self, answer: Any) -> Answer | bytes:
         """Write the files that the command was asked for.
 
@@ -182,7 +212,7 @@ class Question:
         values = {f.name: getattr(self, f.name) for f in fields}
         return {f.name: values[f.name] for f in fields if values[f.name] not in (None, False, (), f.default)}
 
-    def command_line(self) -> str:
+    def as_command(self) -> str:
         """The command that asks the same."""
         parts, options = ["assay", type(self).__name__.lower()], self.options()
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -233,6 +263,16 @@ def option(
     return dataclasses.field(default=default, kw_only=not positional, metadata=metadata)
 
 
+def supplied(what: Literal["sessions", "lines", "command line", "commands"], *, default: Any) -> Any:
+    """A field that the command fills in; from Python, it is a parameter like others.
+
+    what  sessions: makes the receiver of each session's events; lines: prints one on standard error, both
+          unless there is a field `quiet` that is true; command line: what was typed; commands: answers
+          `assay --server`
+    """
+    return dataclasses.field(default=default, kw_only=True, metadata={"supplied": what, "local": True})
+
+
 def progress_line(line: Callable[..., str], *, default: None) -> Any:
     """A field for a function that is called while the question is answered.
 
@@ -241,7 +281,7 @@ def progress_line(line: Callable[..., str], *, default: None) -> Any:
     return dataclasses.field(default=default, kw_only=True, metadata={"progress": line, "local": True})
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(argument, option, progress_line))
+@dataclass_transform(frozen_default=True, field_specifiers=(argument, option, progress_line, supplied))
 def question(kind: type[T]) -> type[T]:
     """Makes a frozen dataclass of a question."""
     return dataclasses.dataclass(frozen=True)(kind)

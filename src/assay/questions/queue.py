@@ -1,46 +1,132 @@
-"""Runs that wait for their turn: added, looked at, stopped, and worked on."""
+"""Runs that wait for their turn: added, looked at and stopped."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from assay.errors import AssayError, InputError, InterruptedRun, Problem
+from assay.errors import InputError, Problem
 from assay.questions.evidence import runs_directory
-from assay.registry import imported
+from assay.questions.question import RUNS, Answer, FileText, Question, Reference, argument, option, question
+from assay.questions.queue_work import queue_directory, start_worker, suite_request, template_request
+from assay.questions.values import PresentFile
+from assay.registry import CommandTable
+from assay.view.blocks import Paragraph, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
     from os import PathLike
 
-    from assay.questions.run import Outcome
-    from assay.queue import QueueDirectory, QueuedRun, QueueRequest
-    from assay.records import Plan, Run
-    from assay.run.progress import Progress, Tell
-    from assay.run.request import RunRequest
-    from assay.rundir.session import Session
+    from assay.queue import QueuedRun, QueueRequest
+    from assay.view.blocks import Block
 
-MOST_STARTS = 4  # of a run whose process is killed each time
-TEMPLATE_JOB = "assay.data.questions.submit:data_job"
-LOOK_S = 0.5  # between looks at whether somebody asked a run to stop, or another process's run ended
 OF_SUITES = ("systems", "decided", "max_repeats")  # fields of a request that only a suite has
 OF_TEMPLATES = ("labels", "params", "system", "shape", "limit", "seed")
-SECRET_VARIABLES = ("ASSAY_TOKENS", "ASSAY_TOKEN")  # of the server, not of the runs that it starts
+COMMANDS: Final = CommandTable(
+    """Run suites one after the other; a browser with `assay serve --allow run` adds to the same queue.
+
+    \b
+    Examples:
+      assay queue add my-suite/suite.yaml
+      assay queue list
+    """,
+    {
+        "list": ("assay.questions.queue:ListQueue", "List what waits, runs and ended."),
+        "add": ("assay.questions.queue:Enqueue", "Put a suite at the end of the queue."),
+        "stop": ("assay.questions.queue:StopQueued", "Stop a run, or keep it from starting."),
+        "work": (
+            "assay.questions.queue_work:WorkQueue",
+            "Run what waits, one after the other, until nothing does.",
+        ),
+    },
+)
+
+
+@question
+class ListQueue(Question):
+    """List what waits, runs and ended in the queue, oldest first."""
+
+    runs: Reference | None = option(RUNS, default=None, local=True)
+
+    def answer(self) -> RunQueue:
+        """Every request."""
+        return queue(runs=self.runs)
+
+
+@question
+class Enqueue(Question):
+    """Put SUITE at the end of the queue, and see that a process takes it.
+
+    That process goes on when this command, or a server, ends. Its progress is in the queue's directory.
+
+    \b
+    Exit codes: 0 it is in the queue; 4 it can't be run as written; 6 too many wait.
+    """
+
+    has_json: ClassVar[bool] = False
+
+    suite: PresentFile = argument()
+    system: Sequence[str] = option("Run only this system; repeatable.", default=(), metavar="NAME")
+    new: bool = option("Start a new session even if one is unfinished.", default=False)
+    failed: bool = option("Repeat the failed trials of the newest session.", default=False)
+    runs: Reference | None = option(RUNS, default=None, local=True)
+
+    def __post_init__(self) -> None:
+        refuse_both(new=self.new, failed=self.failed)
+
+    def answer(self) -> FileText:
+        """The name of the run in the queue."""
+        from assay.queue import QueueRequest, own_user_name
+
+        file, by = str(Path(self.suite).resolve()), own_user_name()
+        systems = tuple(self.system)
+        request = QueueRequest(file, by, time.time(), systems, failed=self.failed, new=self.new)
+        return FileText(f"{enqueue(request, runs=self.runs).id}\n")
+
+
+def refuse_both(*, new: bool, failed: bool) -> None:
+    """Raises ValueError for both."""
+    if new and failed:
+        raise ValueError("--failed repeats trials of an existing session; --new starts another one")
+
+
+@question
+class StopQueued(Question):
+    """Stop RUN of the queue, or keep it from starting.
+
+    What it started is ended, as after Ctrl-C; the same suite resumes its session.
+    """
+
+    has_json: ClassVar[bool] = False
+
+    name: str = argument(metavar="RUN")
+    runs: Reference | None = option(RUNS, default=None, local=True)
+
+    def answer(self) -> FileText:
+        """Nothing to say, once it is asked to stop."""
+        from assay.queue import own_user_name
+
+        stop_queued(self.name, own_user_name(), runs=self.runs)
+        return FileText("")
 
 
 @dataclass(frozen=True)
-class RunQueue:
+class RunQueue(Answer):
     """The result of `queue`: every request, oldest first, and whether a process takes them now."""
 
     runs: tuple[QueuedRun, ...]
     has_worker: bool
+
+    def view(self) -> Iterator[Block]:
+        """A line for each request."""
+        if not self.runs:
+            yield Paragraph("The queue is empty.")
+            return
+        rows = tuple(TableRow(_cells(run)) for run in self.runs)
+        yield Table("", ("",) * 5, (TableBody("", rows),), frozenset(range(5)), listing=True)
 
     def document(self) -> dict[str, Any]:
         """Every request, oldest first."""
@@ -51,12 +137,18 @@ class RunQueue:
         }
 
 
+def _cells(run: QueuedRun) -> tuple[str, ...]:
+    outcome = "" if run.outcome is None else f"{run.outcome.answer}: {run.outcome.words}"
+    cells = (run.id, run.state, run.session or run.request.file, f"by {run.request.by}", outcome)
+    return tuple(" ".join(cell.splitlines()) for cell in cells)  # one line a request
+
+
 def queue(*, runs: str | PathLike[str] | None = None) -> RunQueue:
     """What waits, runs and ended in the queue of a runs directory, like `assay queue list`.
 
     runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
     """
-    directory = _directory(runs)
+    directory = queue_directory(runs)
     return RunQueue(tuple(directory.all()), directory.has_worker)
 
 
@@ -66,7 +158,7 @@ def enqueue(request: QueueRequest, *, runs: str | PathLike[str] | None = None) -
     Raises InputError with everything that can't be run as written, BusyError if too many wait.
     """
     _checked(request, runs_directory(runs))
-    directory = _directory(runs)
+    directory = queue_directory(runs)
     name = directory.add(request)
     start_worker(runs=runs)
     return directory.one(name)
@@ -91,77 +183,13 @@ def stop_queued(name: str, by: str, *, runs: str | PathLike[str] | None = None) 
 
     A running one ends what it started and can be resumed. Raises InputError if there is none, or it ended.
     """
-    directory = _directory(runs)
+    directory = queue_directory(runs)
     queued_run = directory.one(name)
     if queued_run.outcome is not None:
         raise InputError(f"run {name} of the queue has ended already")
     directory.ask_to_stop(name, by)
     start_worker(runs=runs)
     return directory.one(name)
-
-
-def start_worker(*, runs: str | PathLike[str] | None = None) -> bool:
-    """See that a process takes requests if any wait; it outlives this one. Returns whether it was started."""
-    directory = _directory(runs)
-    if directory.next() is None or directory.has_worker:
-        return False
-    with (directory.path / "worker.log").open("ab") as log:
-        worker = subprocess.Popen(
-            _assay("work", directory.runs),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env=_environment(),
-        )
-    threading.Thread(target=worker.wait, name="queue-worker", daemon=True).start()
-    return True
-
-
-def work_queue(*, runs: str | PathLike[str] | None = None) -> int:
-    """Run what waits, one after the other, until nothing does, like `assay queue work`; returns how many.
-
-    Each has its own process, which goes on if this one is killed. Raises BusyError if another works.
-    """
-    directory, count = _directory(runs), 0
-    while directory.next() is not None:  # looked at again without the lock: one may have been added meanwhile
-        with directory.worker():
-            while (queued_run := directory.next()) is not None:
-                if queued_run.state == "running":
-                    time.sleep(LOOK_S)
-                    continue
-                if _is_over(directory, queued_run):
-                    continue
-                _run_apart(directory, queued_run)
-                count += 1
-    return count
-
-
-def work_on(name: str, *, tell: Tell, runs: str | PathLike[str] | None = None) -> Outcome | None:
-    """Run one request in this process to its end, and record that; None if it was stopped or failed.
-
-    tell  makes the receiver of its progress
-    """
-    from assay.queue import QueueOutcome
-
-    directory = _directory(runs)
-    signal.signal(signal.SIGTERM, _interrupt)  # before the session handles it itself
-    answer: Outcome | None = None
-    with directory.running(name):
-        directory.note_start(name, time.time())
-        _watch_for_stop(directory, name)
-        try:
-            answer, summary = _run(directory, name, tell)
-            outcome = QueueOutcome(answer, summary, time.time())
-        except (InterruptedRun, KeyboardInterrupt):
-            stopping = directory.one(name).stopping
-            if not stopping:  # the machine shuts down: resumed later
-                return None
-            outcome = QueueOutcome("stopped", "stopped on request; the same run resumes it", time.time())
-        except AssayError as error:
-            outcome = QueueOutcome("error", str(error), time.time())
-        directory.end(name, outcome)
-    return answer
 
 
 _KEYS_OF_SUITES = ("workload", "benchmarks", "template")  # every suite has one of the first two
@@ -210,138 +238,11 @@ def _checked(request: QueueRequest, runs_dir: Path) -> None:
         what = f"is not for a {kind}, which would ignore it; a {kind} has {allowed}"
         raise InputError([Problem(name, what) for name in unused])
     if request.template:
-        _template_job(request, runs_dir)
+        template_request(request, runs_dir)
         return
     from assay.run.request import plan_of
 
-    plan_of(_request(request, runs_dir))
-
-
-def _request(queued: QueueRequest, runs_dir: Path) -> RunRequest:
-    from assay.questions.plan import limits_of
-    from assay.run.request import RunRequest
-
-    file = Path(queued.file)
-    limits = limits_of("decided" if queued.decided else None, queued.max_repeats, None)
-    flag = ("--failed",) if queued.failed else ("--new",) if queued.new else ()
-    line = ("assay", "run", str(file), *(w for s in queued.systems for w in ("--system", s)), *flag)
-    return RunRequest(
-        file,
-        runs_dir,
-        only=queued.systems,
-        failed=queued.failed,
-        until=limits,
-        command_line=line,
-    )
-
-
-def _template_job(queued: QueueRequest, runs_dir: Path) -> RunRequest:
-    from assay.run.request import RunRequest
-
-    job = imported(TEMPLATE_JOB)(
-        queued.file, labels=queued.labels, params=queued.params, system=queued.system,
-        shape=queued.shape, limit=queued.limit, seed=queued.seed, runs=runs_dir,
-    )  # fmt: skip
-    chosen = [w for name, value in queued.labels.items() for w in ("--set", f"{name}={value}")]
-    line = ("assay", "data", "submit", queued.file, *chosen)
-    return RunRequest(
-        job.plan.run.suite, runs_dir, job.plan.run.systems, failed=queued.failed, command_line=line
-    )
-
-
-def _run(directory: QueueDirectory, name: str, tell: Tell) -> tuple[Outcome, str]:
-    from assay.questions.run import RunResult, contents_of
-    from assay.run.drive import run_suite
-
-    queued_run = directory.one(name)
-    queue_request, begun_at = queued_run.request, queued_run.starts[0]
-    request = (_template_job if queue_request.template else _request)(queue_request, directory.runs)
-    if queue_request.new:  # of a run that was killed before, the session that it began is resumed
-        request = replace(request, begun_since=begun_at)
-    if queued_run.session:
-        request = replace(request, failed=False)
-
-    def tell_progress(session: Session, plan: Plan, done: Sequence[Run]) -> Progress:
-        directory.note_session(name, session.id)
-        return tell(session, plan, done)
-
-    completed = run_suite(request, tell_progress)
-    result = RunResult(completed, contents_of(completed, request.runs_dir))
-    failed = len(completed.failures)
-    summary = f"{len(completed.results)} trials, {failed} failed" + f", {len(completed.left)} left" * bool(
-        completed.left
-    )
-    return result.outcome, summary
-
-
-def _is_over(directory: QueueDirectory, queued_run: QueuedRun) -> bool:
-    """Whether a request that isn't running need not be started; its end is then recorded."""
-    from assay.queue import QueueOutcome
-    from assay.rundir.session import Session
-
-    if queued_run.stopping:
-        outcome = QueueOutcome("stopped", "stopped before it ran", time.time())
-    elif queued_run.session and _finished(Session(directory.runs / queued_run.session)):
-        outcome = QueueOutcome("done", "its process was killed after the session had ended", time.time())
-    elif len(queued_run.starts) >= MOST_STARTS:
-        outcome = QueueOutcome("error", f"its process was killed {len(queued_run.starts)} times", time.time())
-    else:
-        return False
-    directory.end(queued_run.id, outcome)
-    return True
-
-
-def _finished(session: Session) -> bool:
-    return not session.lost_files and session.header.finished_at is not None
-
-
-def _run_apart(directory: QueueDirectory, queued_run: QueuedRun) -> None:
-    """Run a request in its own process, and wait for that."""
-    place, before = directory.place(queued_run.id), len(queued_run.starts)
-    with (place / "output.log").open("ab") as output:
-        process = subprocess.run(
-            [*_assay("work", directory.runs), "--run", queued_run.id],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            env=_environment(),
-            check=False,
-        )
-    if len(directory.one(queued_run.id).starts) == before:  # it could not even begin: don't try for ever
-        directory.note_start(queued_run.id, time.time())
-        if process.returncode < 0:
-            time.sleep(LOOK_S)
-
-
-def _watch_for_stop(directory: QueueDirectory, name: str) -> None:
-    """Send this process SIGTERM once somebody asked the run to stop."""
-    stop = directory.place(name) / "stop"
-
-    def watch() -> None:
-        while not stop.exists():
-            time.sleep(LOOK_S)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="stop", daemon=True).start()
-
-
-def _interrupt(_number: int, _frame: object) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def _assay(verb: str, runs_dir: Path) -> list[str]:
-    return [sys.executable, "-P", "-m", "assay", "queue", verb, "--runs", str(runs_dir.absolute())]
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in SECRET_VARIABLES}
-
-
-def _directory(runs: str | PathLike[str] | None) -> QueueDirectory:
-    from assay.queue import QueueDirectory
-
-    return QueueDirectory(runs_directory(runs))
+    plan_of(suite_request(request, runs_dir))
 
 
 def queued_run_document(run: QueuedRun) -> dict[str, Any]:

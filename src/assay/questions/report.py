@@ -50,7 +50,7 @@ class Report(Question):
     It contains a recommendation, verdicts, charts, numbers, doubts, provenance and how to reproduce the runs.
     Names of machines and people are left out unless you use --with-identity; secrets are always hidden.
 
-    RUNs are sessions, imported sets or `suite:system`; `assay list` shows them. The others are compared
+    RUNs are sessions, imported sets or `suite:system`; `assay show` shows them. The others are compared
     with the baseline, or else with the first; more than four sides without a baseline are ranked instead.
     The page needs no network and no other files. A notebook's cells have no outputs; run them to see the
     report, its charts and numbers. The last one fails if the answers are no longer the same.

@@ -152,7 +152,7 @@ def _attempt(runs_dir: Path, run: str, number: int | None) -> tuple[Attempt, tup
     chosen = next((attempt for attempt in reversed(attempts) if number in (None, attempt.number)), None)
     if chosen is None:
         what = "no run with this name" if not attempts else f"there is no attempt {number}"
-        raise InputError(f"{run}: {what}; `assay list --trials` shows what is available")
+        raise InputError(f"{run}: {what}; `assay show --trials` shows what is available")
     chosen.run()  # registers the secrets in its logs, which are hidden from now on
     return chosen, tuple(attempt.number for attempt in attempts)
 

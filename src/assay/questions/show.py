@@ -1,22 +1,16 @@
-"""Everything about one session, imported set or trial."""
+"""Everything about one session, imported set or trial, or which there are."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from assay.errors import UnreadableError
 from assay.questions.evidence import RunSet, run_set, runs_directory
-from assay.questions.question import (
-    RUNS,
-    Answer,
-    Question,
-    Reference,
-    argument,
-    function,
-    option,
-    question,
-)
+from assay.questions.list_runs import ListRuns, RunListing
+from assay.questions.question import Answer, Reference, argument, question
 from assay.units import counted
 from assay.view.blocks import Doubts, Heading, Paragraph, Table, TableBody, TableRow
 
@@ -42,12 +36,16 @@ _FACTS = (
 
 
 @question
-class Show(Question):
+class Show(ListRuns):
     """Show RUN, which is a session, an imported set, `suite:system` or one trial: numbers with their spread,
-    series, doubts, failed runs and the machines.
+    series, doubts, failed runs and the machines. Without RUN, list runs and imported sets, newest first: each
+    line begins with what `show` and `compare` accept.
 
     \b
     Examples:
+      assay show
+      assay show --suite resnet50-scaling --since 7d
+      assay show --trials --state failed
       assay show quickstart
       assay show resnet50-scaling:dgx-openshift
       assay show quickstart/2026-03-01T101500Z/resnet50-1x2-r03
@@ -55,23 +53,43 @@ class Show(Question):
 
     all_help = "Show every system of a ranking."
 
-    run: Reference = argument()
-    runs: Reference | None = option(RUNS, default=None, local=True)
+    run: Reference | None = argument(default=None)
 
-    def answer(self) -> RunDetails:
-        """The runs. Raises InputError if the name matches nothing."""
-        from assay.analyse.comparison.sides import are_ranked
-        from assay.analyse.judgement import ranking_with_doubts
-        from assay.analyse.rankings import rankings
+    def __post_init__(self) -> None:
+        unused = [f"--{name}" for name in self.options() if name != "run"]
+        if self.run is not None and unused:
+            raise ValueError(f"{', '.join(unused)}: for a list of runs, without RUN")
 
-        chosen = run_set(runs_directory(self.runs), self.run)
-        sides = chosen.by_system()
-        ranked = are_ranked(sides, chosen.plan.baseline if chosen.plan else None)
-        ranking = map(ranking_with_doubts, rankings(sides, chosen.metrics())) if ranked else ()
-        return RunDetails(chosen, tuple(ranking))
+    def answer(self) -> RunDetails | RunListing:
+        """The runs, or the list of those that there are."""
+        return self.listing() if self.run is None else show(self.run, runs=self.runs)
+
+    @contextmanager
+    def answering(self) -> Iterator[RunDetails | RunListing]:
+        """After a list was shown, raises UnreadableError for runs that it lacks."""
+        answer = self.answer()
+        yield answer
+        if isinstance(answer, RunListing) and answer.unreadable:
+            raise UnreadableError(answer.unreadable)
 
 
-show = function(Show, Show.answer)
+def show(run: Reference, *, runs: Reference | None = None) -> RunDetails:
+    """The runs that a reference names, like `assay show RUN`.
+
+    run   a session, an imported set, `suite:system` or one trial
+    runs  directory of the runs; None means $ASSAY_RUNS, or else `runs` here
+
+    Raises InputError if the name matches nothing.
+    """
+    from assay.analyse.comparison.sides import are_ranked
+    from assay.analyse.judgement import ranking_with_doubts
+    from assay.analyse.rankings import rankings
+
+    chosen = run_set(runs_directory(runs), run)
+    sides = chosen.by_system()
+    ranked = are_ranked(sides, chosen.plan.baseline if chosen.plan else None)
+    ranking = map(ranking_with_doubts, rankings(sides, chosen.metrics())) if ranked else ()
+    return RunDetails(chosen, tuple(ranking))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def _round_with_checkers(text: str) -> str:
 class Submit(Question):
     """Prepare an MLPerf training submission from runs, and have MLPerf's own checkers check it.
 
-    A SOURCE is a folder of result files, or names runs as `assay list` does. Logs become result_N.txt. Of the
+    A SOURCE is a folder of result files, or names runs as `assay show` does. Logs become result_N.txt. Of the
     33 fields that describe a system, those known from the runs' provenance are filled in. The others are null
     in systems/SYSTEM.json: fill them in ("" if none applies) and run the command again; it keeps what you
     wrote.

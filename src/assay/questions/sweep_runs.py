@@ -91,7 +91,7 @@ class SweepRuns:
     complete: bool = True
 
 
-class Sweep:
+class SweepInProgress:
     """One call of `sweep`.
 
     tell   creates the receiver of each session's events

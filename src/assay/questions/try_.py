@@ -135,7 +135,7 @@ class Try(Question):
         counted_share = min(1.0, sum(durations_s) / spent_s)  # the limit counts the programs' own time
         left_s = max(max_time_s - spent_s, 0.001) * counted_share
         completed = try_runs.rounds_until_decided(
-            files, labels, runs_dir, left_s, began + max_time_s, report, shlex.split(self.command_line())
+            files, labels, runs_dir, left_s, began + max_time_s, report, shlex.split(self.as_command())
         )
         session = completed.session
         reindex(runs_dir, {session.id})

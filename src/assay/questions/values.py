@@ -79,7 +79,12 @@ def _present(text: str) -> Path:
     return Path(text)
 
 
-def _folder(text: str) -> Path:
+def present_file(text: str) -> Path:
+    """A file that exists. Raises ValueError if it doesn't, or is a directory."""
+    return _file(_present(text))
+
+
+def _folder(text: Location) -> Path:
     if Path(text).is_file():
         raise ValueError(f"{text} is a file; expected a directory")
     return Path(text)
@@ -87,7 +92,8 @@ def _folder(text: str) -> Path:
 
 File = Annotated[Location, Reads(_file, "FILE")]
 PresentPath = Annotated[Location, Reads(_present, "PATH")]
-PresentFile = Annotated[Location, Reads(lambda text: _file(_present(text)), "FILE")]
+PresentFolder = Annotated[Location, Reads(lambda text: _folder(_present(text)), "DIRECTORY")]
+PresentFile = Annotated[Location, Reads(present_file, "FILE")]
 Folder = Annotated[Location, Reads(_folder, "DIRECTORY")]
 Seed = Annotated[int, Reads(_seed, "INTEGER")]
 Duration = Annotated[str | float, Reads(duration, "TIME")]

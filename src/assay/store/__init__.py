@@ -2,7 +2,7 @@
 
 A writer builds the new index next to the old one and renames it into place, so readers are never blocked,
 never see a partial index, and keep the one they opened. The run directories are the truth; the index has no
-data of its own. DuckDB and the records are imported where they are used, so that `assay list` stays fast.
+data of its own. DuckDB and the records are imported where they are used, so that `assay show` stays fast.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _no_metric(index: DuckDBPyConnection, metric: str, only: Filter) -> str:
         )
     known = _metrics(index, only)
     if not known:
-        return f"{metric}: no matching run has any measurement; run `assay list` to see what is available"
+        return f"{metric}: no matching run has any measurement; run `assay show` to see what is available"
     near = get_close_matches(metric, known, n=3, cutoff=0.5) or known
     return f"{metric}: no matching run reports it; available: {', '.join(near)}"
 
@@ -202,7 +202,7 @@ def _nothing(index: DuckDBPyConnection, reference: str) -> str:
     names = {name for suite, session, system in sets for name in _names_of(suite, session, system)}
     near = get_close_matches(reference, sorted(names), n=3, cutoff=0.5)
     meant = f"did you mean {' or '.join(near)}? " if near else ""
-    return f"{reference}: no runs with this name; {meant}`assay list` shows what is available"
+    return f"{reference}: no runs with this name; {meant}`assay show` shows what is available"
 
 
 def _names_of(suite: str, session: str, system: str) -> tuple[str, ...]:

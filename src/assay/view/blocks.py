@@ -127,6 +127,7 @@ class Table:
     details   columns that are left out where there is little room
     verdicts  the column with each row's verdict
     whole     shown as wide as it is where there is no terminal
+    listing   rows are lines of plain text whose last cell alone is wrapped: what is copied stays whole
     dense     of so many narrow columns that a terminal leaves no more than a space between them
     """
 
@@ -138,6 +139,7 @@ class Table:
     verdicts: int | None = None
     whole: bool = False
     dense: bool = False
+    listing: bool = False
 
 
 @dataclass(frozen=True)

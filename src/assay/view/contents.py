@@ -298,7 +298,7 @@ def baseline_first(
     """
     held = {name: tuple(results) for name, results in sides.items() if results}
     if not held:
-        raise InputError("a report needs runs, and there are none; run `assay list` to see what is available")
+        raise InputError("a report needs runs, and there are none; run `assay show` to see what is available")
     first = baseline_of(held, _stated(plan, baseline))
     return {first: held[first], **held}
 

@@ -33,6 +33,7 @@ from assay.view.blocks import (
     count_of,
 )
 from assay.view.folding import FoldedText
+from assay.view.listing import listed
 
 STYLES: Final[dict[str, str]] = {
     "": "",
@@ -95,6 +96,8 @@ def _all_parts(blocks: Iterable[Block], every: bool) -> Iterator[RenderableType]
 
 def _parts(block: Block, every: bool) -> Iterator[RenderableType]:
     match block:
+        case Table() if block.listing:
+            yield from map(_unbroken, listed(block, None))
         case Table():
             grid: RenderableType = (
                 _Sections(block) if any(body.title for body in block.bodies) else _grid(block)
@@ -124,9 +127,7 @@ def _texts(block: Block) -> Iterator[RenderableType]:
         case Heading(text):
             yield from (Text(), styled(text, "bold"))
         case Paragraph(text, tone, indented, wraps):
-            paragraph = styled(text, STYLES[tone])
-            if not wraps:
-                paragraph.no_wrap, paragraph.overflow = True, "ignore"
+            paragraph = styled(text, STYLES[tone]) if wraps else _unbroken(text, STYLES[tone])
             yield Padding(paragraph, (0, 0, 0, 2)) if indented else paragraph
         case Bullets(items):
             texts = (item.text if isinstance(item, Link) else item for item in items)
@@ -255,6 +256,13 @@ def _grid(block: Table) -> RenderableType:
 def styled(text: str, style: str = "") -> Text:
     """Text without markup."""
     return Text(printable(text), style=style)
+
+
+def _unbroken(text: str, style: str = "") -> Text:
+    """Text that only the terminal itself breaks."""
+    line = styled(text, style)
+    line.no_wrap, line.overflow = True, "ignore"
+    return line
 
 
 def printable(text: str) -> str:

@@ -19,7 +19,7 @@ from litestar.params import Parameter
 from assay import redact
 from assay.data.questions.classes import DataClasses
 from assay.errors import InputError, Problem
-from assay.monitor.questions.top import top
+from assay.monitor.questions.running import running_trials
 from assay.questions.attention import attention, attention_document
 from assay.questions.browsing import RowPage
 from assay.questions.compare import Compare
@@ -30,7 +30,7 @@ from assay.questions.report import report
 from assay.questions.run_logs import LONGEST_WORDS, read_log, run_logs, search_log
 from assay.questions.scale import Scale
 from assay.questions.score import score
-from assay.questions.show import Show
+from assay.questions.show import show
 from assay.questions.sweep import judged_sweep_document
 from assay.stacks.known import list_stacks, show_stack
 from assay.view.contents import Contents
@@ -125,7 +125,7 @@ def refuse_unknown(request: Request[Any, Any, Any]) -> None:
         raise InputError([Problem(name, message) for name in unknown])
 
 
-@json_handler("/runs", "Sets or runs, like `assay list --json`")
+@json_handler("/runs", "Sets or runs, like `assay show --json`")
 def list_runs(site: Site, question: ListQuestion) -> Document:
     """One page; `next` is the address of the following one, null at the end."""
     if site.is_empty:
@@ -147,7 +147,12 @@ def list_runs(site: Site, question: ListQuestion) -> Document:
     )
 
 
-show_run = question_handler("/show", "A session, a set or a trial, like `assay show --json`", Show)
+@json_handler("/show", "A session, a set or a trial, like `assay show RUN --json`")
+def show_run(site: Site, run: Required) -> Document:
+    """Numbers with their spread, series, doubts, failed runs and the machines."""
+    return json_answer(show(run, runs=site.runs).document())
+
+
 compare_runs = question_handler("/compare", "B compared with A, like `assay compare --json`", Compare)
 
 
@@ -174,10 +179,10 @@ def swept_session(site: Site, run: Required) -> Document:
     return json_answer(judged_sweep_document(run, session_report.about.verdicts))
 
 
-@json_handler("/top", "What runs now, like `assay top --json`")
+@json_handler("/top", "What runs now, like `assay watch --once --json`")
 def running_now(site: Site, session: Name = None) -> Document:
     """Every running trial, what is off first."""
-    return json_answer(top(some(session) or "", runs=site.runs).document())
+    return json_answer(running_trials(some(session) or "", runs=site.runs).document())
 
 
 @json_handler("/attention", "What needs a look")

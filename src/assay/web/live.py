@@ -12,7 +12,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from assay import redact
 from assay.errors import AssayError, BusyError
-from assay.monitor.questions.top import top, trial
+from assay.monitor.questions.running import running_trials, trial
 from assay.view import html
 from assay.web.access import MAY_READ_ON
 from assay.web.guard import MOST_STREAMS
@@ -36,7 +36,7 @@ def live(site: Site, session: Name = None) -> Response[str]:
         "base.html",
         here="/live",
         title="What runs now",
-        command=f"assay top {name or ''}".rstrip(),
+        command=f"assay watch {name or ''}".rstrip(),
         **followed(site, name or ""),
     )
 
@@ -57,12 +57,12 @@ def followed(site: Site, session: str) -> dict[str, Any]:
     return {
         "events": with_query("/live/events", session=session),
         "silence_s": SILENCE_S,
-        "running": shown(top(session, runs=site.runs).running),
+        "running": shown(running_trials(session, runs=site.runs).running),
     }
 
 
 def shown(lives: Sequence[LiveRun]) -> list[tuple[LiveRun, str]]:
-    """Each running trial, and the same as `assay top` shows it."""
+    """Each running trial, and the same as `assay watch` shows it."""
     return [(live, redact.text(html.fragment(trial(live)))) for live in lives]
 
 
@@ -134,7 +134,9 @@ class Watchers:
 
     def _part(self, session: str) -> str:
         try:
-            return text_of("running.html", running=shown(top(session, runs=self._site.runs).running))
+            return text_of(
+                "running.html", running=shown(running_trials(session, runs=self._site.runs).running)
+            )
         except AssayError as error:
             return text_of("running.html", problem=str(error))
 

@@ -179,7 +179,7 @@ def doubts() -> Response[str]:
         title="Doubts and what they mean",
         subjects=subjects,
         severities=SEVERITIES,
-        command=Explain().command_line(),
+        command=Explain().as_command(),
     )
 
 
@@ -196,7 +196,7 @@ def doubt(code: str) -> Response[str]:
         here="/doubts",
         title=code,
         kicker="Doubt",
-        command=query.command_line(),
+        command=query.as_command(),
         actions=[("All doubts", "/doubts")],
         sections=(),
     )

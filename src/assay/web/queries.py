@@ -179,7 +179,7 @@ class QuestionForm:
             return answer_blocks(answer.view(), answer.charts)
 
         document = with_query(self.data, **query.options())
-        return self.answer(answer, command=query.command_line(), actions=[("As JSON", document)])
+        return self.answer(answer, command=query.as_command(), actions=[("As JSON", document)])
 
     def answer(self, answer: Callable[[], Iterable[Block]] | None, **more: Any) -> Response[str]:
         """The page: with the hint if nothing is asked, with what is wrong, or with the answer's blocks."""

@@ -19,11 +19,11 @@ from assay.questions.queue import (
     can_be_repeated,
     enqueue,
     queue,
-    start_worker,
     stop_queued,
     suite_in,
     suites_in,
 )
+from assay.questions.queue_work import start_worker
 from assay.queue import QueueDirectory, QueueRequest, last_output
 from assay.units import human_seconds
 from assay.web.access import ASKING, AccessRules, Audit, Identity

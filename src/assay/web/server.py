@@ -7,7 +7,8 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +39,8 @@ class Certificate:
     key: Path
 
 
-def serve(
+@contextmanager
+def serving(
     address: str,
     site: Site,
     *,
@@ -46,16 +48,14 @@ def serve(
     rules: AccessRules | None = None,
     certificate: Certificate | None = None,
     commands: Commands | None = None,
-    ready: Callable[[str], object] = lambda _url: None,
-) -> None:
-    """Answer on an address until Ctrl-C or SIGTERM.
+) -> Iterator[str]:
+    """A context with the URL where connections are accepted; its end answers them, until Ctrl-C or SIGTERM.
 
     address      `127.0.0.1:8080`; port 0: a free one
     names        further host names that the server is reached by
     rules        who may do what; None: everybody may read
     certificate  for HTTPS; None: plain HTTP
     commands     answers `assay --server`; None: it isn't answered
-    ready        called with the URL once connections are accepted
 
     Raises InputError for what is no address or certificate, HostError if it can't be listened on.
     """
@@ -63,7 +63,7 @@ def serve(
     import uvicorn
 
     from assay import store
-    from assay.questions.queue import start_worker
+    from assay.questions.queue_work import start_worker
     from assay.web.access import AccessRules
     from assay.web.app import make_app
     from assay.web.guard import BoundedConnection
@@ -94,8 +94,8 @@ def serve(
         start_worker(runs=site.runs)  # what waits since the machine was restarted
     store.remove_left_indexes()
     threading.Thread(target=_warm_up, args=[site], name="first-answers", daemon=True).start()
-    ready(url)
     with listening:
+        yield url
         streaming_server(config, watchers).run(sockets=[listening])
 
 

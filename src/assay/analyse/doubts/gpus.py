@@ -37,7 +37,9 @@ GPU_THROTTLED = CaseDoubtKind(
         "The slowest GPU sets the pace of every collective. The result is that of the room's temperature or "
         "the power supply, and changes from run to run. How much was lost is unknown."
     ),
-    remedy="Find the GPU (`assay top`, the report's time axis), fix cooling or power supply, and run again.",
+    remedy=(
+        "Find the GPU (`assay watch`, the report's time axis), fix cooling or power supply, and run again."
+    ),
     rates=(
         "The driver counts the time, and a GPU that is cool enough stays at 0. Where it has no such counter, "
         "the samples that name such a reason count, so that one of 60 samples is 1.7 %."

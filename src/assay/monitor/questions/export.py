@@ -29,10 +29,9 @@ from assay.monitor.exporter import (
 )
 from assay.monitor.live import live_runs
 from assay.questions.evidence import runs_directory
-from assay.questions.gate import gate
+from assay.questions.gate import BASELINE_FILE, gate
 from assay.questions.history import history
 from assay.questions.question import RUNS, Answer, Question, option, question
-from assay.questions.run import BASELINE_FILE
 from assay.questions.values import Duration, File, Location
 from assay.records import Comparison, Point
 from assay.rundir.session import Session, sessions
@@ -170,7 +169,7 @@ def _newest(runs_dir: Path) -> Callable[[], NewestResults]:
             try:
                 if not session.lost_files and session.header.finished_at is not None:
                     last[session.path.parent.name] = session
-            except InputError:  # counted, and named by `assay list`
+            except InputError:  # counted, and named by `assay show`
                 errors += 1
         chosen = sorted(last.values(), key=lambda session: session.name)[-MOST_SUITES:]
         for session in chosen:

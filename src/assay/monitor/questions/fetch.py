@@ -203,7 +203,7 @@ def _session(runs_dir: Path, reference: str) -> Session:
         if reference in (session.id, session.id.partition("/")[0])
     ]
     if not matching:
-        raise InputError(f"{reference}: no session below {runs_dir}; `assay list` shows what there is")
+        raise InputError(f"{reference}: no session below {runs_dir}; `assay show` shows what there is")
     return max(matching, key=lambda session: session.name)
 
 

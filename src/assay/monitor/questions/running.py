@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from assay.questions.evidence import runs_directory
-from assay.questions.question import (
-    RUNS,
-    Answer,
-    Question,
-    Reads,
-    Reference,
-    argument,
-    function,
-    option,
-    question,
-)
-from assay.units import human, human_seconds, seconds, significant
+from assay.questions.question import Answer, Reference
+from assay.units import human, human_seconds, significant
 from assay.view.blocks import Heading, Paragraph, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
@@ -30,51 +20,17 @@ MOST_ROWS = 16  # of a table: a large job's ranks and nodes, those that are off 
 Row = tuple[tuple[str, ...], str]  # cells, and why it needs a look, "" if it does not
 
 
-def _interval_s(text: str) -> float:
-    """Raises ValueError if it is no time above 0."""
-    interval_s = seconds(text)
-    if not interval_s > 0:
-        raise ValueError(f"{text}: expected a time above 0, such as 10s")
-    return interval_s
+def running_trials(reference: str = "", *, runs: Reference | None = None) -> LiveRuns:
+    """Every running trial with its nodes, GPUs and ranks, what is off first, like `assay watch`.
 
+    reference  a suite or a session; "": all
+    runs       directory of the runs; None means $ASSAY_RUNS, or else `runs` here
 
-@question
-class Top(Question):
-    """Show what is running now: nodes, GPUs and ranks of each running trial, what is off first.
-
-    RUN is a suite or a session; without it, every running trial is shown. The figures come from the files of
-    the runs directory, so it also works while another `assay run` holds the session. If standard output is
-    no terminal, it prints once.
-
-    \b
-    Examples:
-      assay top
-      assay top training --every 5s
-      assay top --once --json
-
-    \b
-    Exit codes: 0 shown; 4 RUN matches nothing; 130 stopped by Ctrl-C.
+    Raises InputError if the reference matches no session.
     """
+    from assay.monitor.live import live_runs
 
-    reference: str = argument(default="", metavar="[RUN]")
-    every_s: Annotated[float | str, Reads(_interval_s, "TIME")] = option(
-        "Time between updates.  [default: 1s]", default="1s", names=("--every",), output=True
-    )
-    once: bool = option("Print once and exit.", default=False, output=True)
-    runs: Reference | None = option(RUNS, default=None, local=True)
-
-    def answer(self) -> Running:
-        """Every running trial with its nodes, GPUs and ranks, what is off first."""
-        return Running(self.live_runs(), runs_directory(self.runs))
-
-    def live_runs(self) -> LiveRuns:
-        """The same as records. Raises InputError if the reference matches no session."""
-        from assay.monitor.live import live_runs
-
-        return live_runs(runs_directory(self.runs), self.reference)
-
-
-top = function(Top, Top.live_runs)
+    return live_runs(runs_directory(runs), reference)
 
 
 @dataclass(frozen=True)
