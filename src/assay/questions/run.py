@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from assay.run.drive import CompletedSession
     from assay.run.interim_looks import Look
     from assay.view.blocks import Block
-    from assay.view.contents import Contents
-    from assay.view.summaries import Summary
+    from assay.view.contents import Contents, Summary
 
 Outcome = Literal["good", "worse", "undecided", "left"]
 EXIT_CODES: Final[Mapping[Outcome, int]] = {
