@@ -31,15 +31,9 @@ from assay.view.blocks import Heading, Paragraph, Table, TableBody, TableRow, Ve
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-<<<<<<< HEAD
     from assay.launch.launcher import Launcher, PartCheck
-    from assay.records import Plan, RenderedJob, Trial
-=======
-    from assay.launch.check import PartCheck
-    from assay.launch.launcher import Launcher
     from assay.records import Plan as TrialPlan
     from assay.records import RenderedJob, Trial
->>>>>>> fa73ffe6 (Lists, plan, run, init, queue, watch, sweep and serve are questions; list, top and schema are part of show, watch and init)
     from assay.run.duration import DurationEstimate
     from assay.run.interim_looks import Limits
     from assay.run.request import PlannedRun, RunRequest
