@@ -49,8 +49,8 @@ def _lines() -> Iterator[str]:
     yield "The keys of a suite. A suite says **what** to measure; [systems.yaml](systems.md) says"
     yield "**where**. [Write a suite](../how-to/suites.md) explains how to use them. Any other key is an"
     yield "error, which names the line and the closest key that exists.\n"
-    yield "`assay init --schema suite` prints the JSON Schema of the file, for editors that complete and check"
-    yield "as you type.\n"
+    yield "`assay init --schema suite` prints the JSON Schema of the file, for editors that complete and"
+    yield "check as you type.\n"
     yield "A suite has `workload` and `params` for one benchmark, or `benchmarks` for several.\n"
     yield from fields(SuiteFile, _SUITE)
     yield "\n## An entry of `benchmarks`"
