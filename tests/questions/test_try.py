@@ -39,6 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["python t.py --batch {16,64}"], ["--batch 16", "--batch 64"]),
         (["t.py --batch={1,2} --lr {3,4} -q"], [f"--batch={b} --lr {r}" for b in (1, 2) for r in (3, 4)]),
         (["t {1,{2,3}}"], ["1", "2", "3"]),
+        (["p --n=1 {a,b}"], ["a", "b"]),
         (["p", "p --fast"], ["without --fast", "--fast"]),
         (["p a", "p a"], ["p", "p again"]),
         (["python a.py", "ruby b.rb"], ["python a.py", "ruby b.rb"]),
@@ -85,6 +86,7 @@ def test_a_suite_is_named_by_its_program() -> None:
         ("val accuracy: 0.91\nepoch: 3", "val accuracy", "higher", (0.91,)),
         ("100%|##| 300/300 [00:12<00:00, 24.3it/s]", "it/s", "higher", (24.3,)),
         ("5 s/it\r6 s/it\n", "s/it", "lower", (5.0, 6.0)),
+        ("tokens/s: 1,002 loss: 4", "tokens/s", "higher", (1002.0,)),
     ],
 )
 def test_a_figure_is_found_in_a_line(
@@ -109,9 +111,9 @@ def test_what_may_be_anything_is_not_chosen(tmp_path: Path, text: str) -> None:
 
 def test_several_equal_figures_are_shown_with_how_to_choose(tmp_path: Path) -> None:
     log = tmp_path / "rank-0.log"
-    log.write_text("tokens/s: 12\nimages/s: 14\n")
+    log.write_text("tokens/s: 12 images/s: 14\n")
     with pytest.raises(
-        InputError, match=r"(?s)--figure tokens/s   tokens/s: 12.*--figure wall_time.*--pattern"
+        InputError, match=r"(?s)--figure tokens/s   tokens/s: 12 images/s: 14.*--figure wall_time.*--pattern"
     ):
         printed_figures.chosen(figures_in(log), None)
     assert printed_figures.chosen(figures_in(log), "IMAGES/S").name == "images/s"

@@ -37,7 +37,7 @@ _TIMES = {word: word for word in ("ns", "us", "ms", "s", "min", "h")} | {
     "µs": "us", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "minutes": "min", "hours": "h"
 }  # fmt: skip
 _TIME_EACH = re.compile(r"(ns|us|µs|ms|s|sec|min)/[A-Za-z]+")
-_UNIT = re.compile(r" ?([A-Za-zµ%][A-Za-zµ%/]*)(?![\w.])")
+_UNIT = re.compile(r" ?([A-Za-zµ%][A-Za-zµ%/]*)(?![\w./%]| ?[:=])")  # no name of the next figure
 _LOWER = re.compile(r"loss|error|latency|time|elapsed|duration|wait|perplexity|ttft|tpot", re.IGNORECASE)
 _HIGHER = re.compile(r"throughput|accuracy|bandwidth|speed|\bmfu\b|\bacc\b|flops|goodput", re.IGNORECASE)
 

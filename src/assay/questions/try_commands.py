@@ -134,7 +134,7 @@ def _labels(argvs: Sequence[tuple[str, ...]]) -> list[str]:
     ending = _shared([rest[::-1] for rest in rests])
     rests = [rest[: len(rest) - ending] for rest in rests]
     option = argvs[0][shared - 1] if shared > 1 else ""
-    if option.startswith("-") and all(rest and not rest[0].startswith("-") for rest in rests):
+    if re.match("-[^=]+$", option) and all(rest and not rest[0].startswith("-") for rest in rests):
         rests = [(option, *rest) for rest in rests]
     if len(rests) == 2 and all(argvs) and sorted(map(bool, rests)) == [False, True]:
         (more,) = filter(None, rests)
