@@ -64,8 +64,8 @@ class ReadLog:
 
     @property
     def problem(self) -> str:
-        """Why it is no result; "" if it is one."""
-        return self.result.run.cause
+        """Why it is no result, without the file's name; "" if it is one."""
+        return self.result.run.cause.removeprefix(f"{Path(self.file).name}: ")
 
     @property
     def place(self) -> str:
