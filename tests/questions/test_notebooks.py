@@ -83,7 +83,7 @@ def test_results_show_themselves_without_markup_of_others(runs: Path) -> None:
     ]
     for one in results:
         html = one._repr_html_()  # type: ignore[attr-defined]
-        assert "<table>" in html or isinstance(one, GateResult)  # which is sentences
+        assert "<table" in html or isinstance(one, GateResult)  # which is sentences
         assert EVIL not in html
     assert escape(names[0]) in results[1]._repr_html_()  # type: ignore[attr-defined]
 
