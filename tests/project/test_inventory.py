@@ -29,7 +29,8 @@ def test_what_is_offered_is_what_is_recorded(
     """After an addition: `python tools/inventory.py --write`. A line that goes breaks a promise.
 
     `assay notebook` and its function went before the first release: a notebook is a format of `report`.
-    Merged before the first release: `list` is `show` without RUN and `top` is `watch` without a job, since
-    one name shows what there is and each of it; `schema` is `init --schema`, since both begin a suite.
+    Merged before the first release: `list` is `show` without RUN, `stack list` is `stack show` without STACK,
+    and `top` is `watch` without a job, since one name shows what there is and each of it; `schema` is
+    `init --schema`, since both begin a suite.
     """
     assert now[kind] == RECORD[kind]

@@ -18,8 +18,8 @@ from tests.support.wheels import make_wheel
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, InputError
 from assay.records import RunState
 from assay.rundir.session import sessions_of
-from assay.stacks.bisect import BisectionResult, bisect_stacks
-from assay.stacks.bisect_lines import BisectLimits, BisectRequest
+from assay.stacks.bisect import BisectStacks
+from assay.stacks.bisect_result import BisectionResult
 from assay.stacks.environments import Workshop
 from killed_program import killed_at
 
@@ -63,16 +63,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _request(folder: Path, **changes: object) -> BisectRequest:
+def _request(folder: Path, **changes: object) -> BisectStacks:
     good = _lock(folder / "good.txt", **dict.fromkeys(NAMES, "1.0"))
     bad = _lock(folder / "bad.txt", **dict.fromkeys(NAMES, "2.0"))
-    request = BisectRequest(good, folder / "suite.yaml", bad, wheels=(folder / "wheels",), offline=True)
+    request = BisectStacks(
+        good, bad, measure=folder / "suite.yaml", wheels=(folder / "wheels",), offline=True
+    )
     return replace(request, **changes)  # type: ignore[arg-type]
 
 
-def _bisect(folder: Path, request: BisectRequest | None = None) -> BisectionResult:
-    found = bisect_stacks(request or _request(folder), BisectLimits(), runs=folder / "runs")
-    assert found is not None
+def _bisect(folder: Path, request: BisectStacks | None = None) -> BisectionResult:
+    found = replace(request or _request(folder), runs=folder / "runs").answer()
+    assert isinstance(found, BisectionResult)
     return found
 
 
@@ -169,7 +171,7 @@ def test_the_day_and_then_the_package_that_made_it_slower_are_named(
         releases.append(Release(name, "2.0", module=code, uploaded=f"2026-02-{7 * day:02d}T12:00:00Z"))
     (folder / "any.txt").write_text("".join(f"{name}\n" for name in NAMES))
     days = date(2026, 1, 15), date(2026, 3, 15)
-    request = BisectRequest(str(folder / "any.txt"), folder / "suite.yaml", between=days)
+    request = BisectStacks(str(folder / "any.txt"), measure=folder / "suite.yaml", between=days)
     with serving(releases) as index:
         for name, value in index.environment(folder / "cache").items():
             monkeypatch.setenv(name, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from tests.support.wheels import make_wheel
 from assay.errors import InputError
 from assay.questions.run import run
 from assay.stacks import uv
-from assay.stacks.bisect import BisectionResult, bisect_stacks
-from assay.stacks.bisect_lines import BisectLimits, BisectRequest
+from assay.stacks.bisect import BisectStacks
+from assay.stacks.bisect_result import BisectionResult
 from conftest import require
 from slurm_cluster import slurm_cluster  # noqa: F401  (a fixture)
 
@@ -59,15 +60,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _request(folder: Path, **changes: object) -> BisectRequest:
+def _request(folder: Path, **changes: object) -> BisectStacks:
     ends = {"good": _lock(folder, "good.txt", "1.0", "1.0"), "bad": _lock(folder, "bad.txt", "2.0", "2.0")}
     known = {"measure": folder / "suite.yaml", "wheels": (folder / "wheels",), "offline": True}
-    return BisectRequest(**{**ends, **known, **changes})  # type: ignore[arg-type]
+    return BisectStacks(**{**ends, **known, **changes})  # type: ignore[arg-type]
 
 
-def _bisect(folder: Path, request: BisectRequest) -> BisectionResult:
-    found = bisect_stacks(request, BisectLimits(), runs=folder / "runs")
-    assert found is not None
+def _bisect(folder: Path, request: BisectStacks) -> BisectionResult:
+    found = replace(request, runs=folder / "runs").answer()
+    assert isinstance(found, BisectionResult)
     return found
 
 
@@ -116,7 +117,7 @@ def test_a_python_that_makes_it_slower_is_named(folder: Path) -> None:
     other = others[0]
     for version in ("1.0", "2.0"):
         _beta(folder, version, slow=other.version)
-    found = _bisect(folder, _request(folder, pythons=(here.path, other.path)))
+    found = _bisect(folder, _request(folder, good_python=here.path, bad_python=other.path))
     assert _culprits(found) == [f"Python {here.version} → {other.version}"]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from assay.cli import stack_bisect, stack_explore
 from assay.records import Comparison, Doubt, Point
-from assay.stacks.bisect import BisectedLine, BisectionResult, BisectPlan
+from assay.stacks.bisect_result import BisectedLine, BisectionResult, BisectPlan
 from assay.stacks.bisect_search import Culprit, Search, Settings, SpeedEffect
 from assay.stacks.explore import ExplorationResult, ExploredStack
 from assay.stacks.explore_spec import StackChoice
@@ -35,7 +34,7 @@ def explored(lost: float) -> ExplorationResult:
 
 def test_an_exploration_without_a_verdict_says_why_and_what_to_do() -> None:
     found = explored(0.65)
-    said = "\n".join([*stack_explore.advice(found), *stack_explore.reservations(found)])
+    said = str(found)
     assert said.startswith("No candidate is shown to be better than the incumbent beyond the margin of 0.02.")
     assert "run it again on an idle machine, under another name" in said
     assert (
@@ -47,8 +46,10 @@ def test_an_exploration_without_a_verdict_says_why_and_what_to_do() -> None:
 
 def test_an_exploration_with_a_verdict_has_no_reservations() -> None:
     found = explored(0.0)
-    assert next(stack_explore.advice(found)).startswith("Use s01 (numpy 2.3.5): rate × 1.1")
-    assert list(stack_explore.reservations(found)) == []
+    said = str(found)
+    assert said.startswith("Use s01 (numpy 2.3.5): rate × 1.1")
+    assert "undecided" not in said
+    assert "doubt" not in said
 
 
 def bisected(lost: float) -> BisectionResult:
@@ -64,7 +65,7 @@ def bisected(lost: float) -> BisectionResult:
 def test_a_bisection_on_a_busy_machine_names_nothing_for_certain() -> None:
     found = bisected(0.65)
     assert not found.decided
-    said = "\n".join(stack_bisect.answer(found))
+    said = str(found)
     assert said.startswith("No verdict: others on its CPUs may have held GOOD back by 65 %")
     assert "b 1 → 2 may make it slower" in said
     assert "another --name" in said
@@ -73,4 +74,4 @@ def test_a_bisection_on_a_busy_machine_names_nothing_for_certain() -> None:
 def test_a_bisection_on_an_idle_machine_names_the_change() -> None:
     found = bisected(0.0)
     assert found.decided
-    assert next(stack_bisect.answer(found)) == "b 1 → 2 makes it slower (more than 99.9 %)"
+    assert str(found).startswith("b 1 → 2 makes it slower (more than 99.9 %)\n")

@@ -16,8 +16,8 @@ from assay import cli, store
 from assay.errors import InputError
 from assay.records import Provenance, Reading, Scalar
 from assay.stacks import bundles
-from assay.stacks.bundles import key_text, own_signer
 from assay.stacks.diff import diff_stacks
+from assay.stacks.keys import key_text, own_signer
 from assay.stacks.known import list_stacks
 from assay.stacks.scrubbing import LEFT_OUT
 from assay.stacks.sharing import export_stacks, import_stacks, trust_key

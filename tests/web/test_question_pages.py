@@ -112,7 +112,7 @@ def test_the_page_of_a_failed_run_has_its_last_lines(site: Served) -> None:
     [
         ("/api/v1/scale?run=sizes", "scale sizes"),
         ("/api/v1/history?metric=flop_rate&suite=nightly", "history flop_rate --suite nightly"),
-        ("/api/v1/stacks", "stack list"),
+        ("/api/v1/stacks", "stack show"),
         ("/api/v1/data/classes", "data classes --catalog {root}/catalog.duckdb"),
         ("/api/v1/scores?folder=v3.1", "score {root}/v3.1"),
     ],

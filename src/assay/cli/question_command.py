@@ -7,8 +7,7 @@ import inspect
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
@@ -44,7 +43,7 @@ def command_of(question: type[Question]) -> click.Command:
         if as_json and str(options.get("output")) == "-":
             raise click.UsageError("--json prints where the file is: name a file with -o, or omit --json")
         with ExitStack() as held:
-            with _supplied(every_field, quiet=options.get("quiet", False)) as supplied:
+            with _supplied(every_field, {**options, "as_json": as_json}) as supplied:
                 try:
                     question_ = question(**options, **runs, **supplied)
                 except ValueError as error:
@@ -100,43 +99,38 @@ def _show_blocks(blocks: Sequence[Block], *, beside: bool, every: bool) -> None:
 
 
 @contextmanager
-def _supplied(fields: Sequence[Field], *, quiet: bool) -> Iterator[dict[str, Any]]:
+def _supplied(fields: Sequence[Field], options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What the command gives the question besides its options, by field: what shows progress, above all."""
-    values = {f.name: _SUPPLIES[f.metadata["supplied"]](quiet) for f in fields if "supplied" in f.metadata}
-    lines = {f.name: f.metadata["progress"] for f in fields if "progress" in f.metadata}
-    if not lines or not sys.stderr.isatty():
+    with ExitStack() as shown:
+        values: dict[str, Any] = {}
+        for field in fields:
+            if kind := field.metadata.get("supplied"):
+                from assay.cli.supplied import SUPPLIED
+
+                value = SUPPLIED[kind](options)
+                is_shown = isinstance(value, AbstractContextManager)
+                values[field.name] = shown.enter_context(value) if is_shown else value
+        lines = {f.name: f.metadata["progress"] for f in fields if "progress" in f.metadata}
+        if lines and sys.stderr.isatty():
+            from rich.text import Text
+
+            from assay.cli.console import Console
+
+            status = shown.enter_context(Console(stderr=True).status(""))
+
+            def showing(line: Callable[..., str]) -> Callable[..., None]:
+                return lambda *news: status.update(Text(line(*news)))
+
+            values |= {name: showing(line) for name, line in lines.items()}
         yield values
-        return
-    from rich.text import Text
-
-    from assay.cli.console import Console
-
-    with Console(stderr=True).status("") as status:
-
-        def showing(line: Callable[..., str]) -> Callable[..., None]:
-            return lambda *news: status.update(Text(line(*news)))
-
-        yield values | {name: showing(line) for name, line in lines.items()}
-
-
-def _sessions(quiet: bool) -> Any:
-    from assay.cli.progress import teller
-
-    return teller(quiet)
-
-
-_SUPPLIES: Final[dict[str, Callable[[bool], Any]]] = {
-    "sessions": _sessions,
-    "lines": lambda quiet: None if quiet else partial(click.echo, err=True),
-    "command line": lambda _quiet: ("assay", *sys.argv[1:]),
-    "commands": lambda _quiet: imported("assay.cli.remote_commands:answer"),  # which knows all commands
-}
 
 
 def _parameter(field: Field, hint: Any) -> click.Parameter:
     about, reads = field.metadata, reads_of(hint)
     kinds = [kind for kind in alternatives(hint) if kind is not type(None)]
-    is_many = any(get_origin(kind) in (tuple, Sequence) for kind in kinds) or bool(reads and reads.several)
+    tuples = [get_args(kind) for kind in kinds if get_origin(kind) in (tuple, Sequence)]
+    together = len(tuples[0]) if tuples and len(tuples[0]) > 1 and ... not in tuples[0] else 1  # one value
+    is_many = bool(tuples and together == 1) or bool(reads and reads.several)
     has_default = not is_many and field.default not in (dataclasses.MISSING, None)
     shared: dict[str, Any] = {
         "required": field.default is dataclasses.MISSING,
@@ -156,6 +150,7 @@ def _parameter(field: Field, hint: Any) -> click.Parameter:
         spelled,
         type=_PATHS.get(reads.metavar, click.UNPROCESSED) if reads else _type(field, kinds),
         multiple=is_many,
+        nargs=together,
         envvar=variable or None,
         show_default=f"${variable} or ./{field.default}" if variable else shows_default,
         help=about["help"],

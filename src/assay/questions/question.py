@@ -54,6 +54,7 @@ Q = TypeVar("Q", bound="Question")
 T = TypeVar("T")
 Reference = str | PathLike[str]  # a suite, a session, `suite:system` or an imported set
 RUNS = "Directory for the runs. [default: $ASSAY_RUNS or ./runs]"  # help of the field `runs`
+QUIET = "Show nothing before the results."  # help of the field `quiet`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,12 +264,17 @@ def option(
     return dataclasses.field(default=default, kw_only=not positional, metadata=metadata)
 
 
-def supplied(what: Literal["sessions", "lines", "command line", "commands"], *, default: Any) -> Any:
+def supplied(
+    what: Literal["sessions", "lines", "command line", "commands", "build steps", "preview", "consent"],
+    *,
+    default: Any,
+) -> Any:
     """A field that the command fills in; from Python, it is a parameter like others.
 
     what  sessions: makes the receiver of each session's events; lines: prints one on standard error, both
           unless there is a field `quiet` that is true; command line: what was typed; commands: answers
-          `assay --server`
+          `assay --server`; build steps: shows an image's build; preview: shows what is about to be done;
+          consent: asks for it
     """
     return dataclasses.field(default=default, kw_only=True, metadata={"supplied": what, "local": True})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -31,6 +32,34 @@ def texts(arguments: Sequence[str]) -> dict[str, str]:
 def values(arguments: Sequence[str]) -> dict[str, object]:
     """The same, with values as JSON, or as the text that they are: `batch_size=2`, `camera=cam_side_left`."""
     return {name: _value(text) for name, text in texts(arguments).items()}
+
+
+def variables(arguments: Sequence[str]) -> dict[str, str]:
+    """Variables of an environment, whose values keep every blank, from NAME=VALUE. Raises ValueError."""
+    values_by_name: dict[str, str] = {}
+    for text in arguments:
+        name, mark, value = text.partition("=")
+        if not mark or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError(f"{text!r} is not NAME=VALUE, like OMP_NUM_THREADS=1")
+        if name in values_by_name:
+            raise ValueError(f"{name} is given twice")
+        values_by_name[name] = value
+    return values_by_name
+
+
+def within(low: float, high: float) -> Reads:
+    """Reads a number from low to high: a whole one if these are."""
+
+    def read(text: str) -> float:
+        try:
+            number = type(low)(text)
+        except ValueError:
+            number = math.nan
+        if not low <= number <= high:
+            raise ValueError(f"{text} is not between {low} and {high}")
+        return number
+
+    return Reads(read, f"{low}..{high}")
 
 
 def _value(text: str) -> object:
@@ -94,10 +123,13 @@ File = Annotated[Location, Reads(_file, "FILE")]
 PresentPath = Annotated[Location, Reads(_present, "PATH")]
 PresentFolder = Annotated[Location, Reads(lambda text: _folder(_present(text)), "DIRECTORY")]
 PresentFile = Annotated[Location, Reads(present_file, "FILE")]
+PresentFolder = Annotated[Location, Reads(lambda text: _folder(_present(text)), "DIRECTORY")]
 Folder = Annotated[Location, Reads(_folder, "DIRECTORY")]
 Seed = Annotated[int, Reads(_seed, "INTEGER")]
 Duration = Annotated[str | float, Reads(duration, "TIME")]
+Seconds = Annotated[float, Reads(duration, "TIME")]
 Size = Annotated[int, Reads(_size, "SIZE")]
 ObjectName = Annotated[str, Reads(_object_name, "TEXT")]
 Texts = Annotated[Mapping[str, str], Reads(texts, "NAME=VALUE", several=True)]
+Variables = Annotated[Mapping[str, str], Reads(variables, "NAME=VALUE", several=True)]
 Values = Annotated[Mapping[str, object], Reads(values, "NAME=VALUE", several=True)]

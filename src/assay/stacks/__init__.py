@@ -9,12 +9,11 @@ COMMANDS: Final = CommandTable(
 
     \b
     Examples:
-      assay stack list
+      assay stack show
       assay stack containerfile resnet50 --accelerator cuda > Containerfile
     """,
     {
-        "list": ("assay.stacks.known:ListStacks", "List the stacks that runs have observed."),
-        "show": ("assay.stacks.known:ShowStack", "Show what is known of a stack."),
+        "show": ("assay.stacks.known:ShowStack", "Show the stacks that runs have observed, or one of them."),
         "diff": (
             "assay.stacks.diff:DiffStacks",
             "Show what differs between two stacks, and what is known of it.",
@@ -34,17 +33,17 @@ COMMANDS: Final = CommandTable(
         "import": ("assay.stacks.sharing:ImportStacks", "Take in a bundle that others signed."),
         "trust": ("assay.stacks.sharing:TrustKey", "Trust a key, or show the keys."),
         "explore": (
-            "assay.cli.stack_explore:command",
+            "assay.stacks.explore:ExploreStacks",
             "Build and measure many stacks; find which is faster.",
         ),
         "bisect": (
-            "assay.cli.stack_bisect:command",
+            "assay.stacks.bisect:BisectStacks",
             "Find the change that made a stack slower, or made it fail.",
         ),
         "containerfile": (
             "assay.stacks.containerfile:PrintContainerfile",
             "Print a container file for a workload or a lock.",
         ),
-        "build": ("assay.cli.stack_build:command", "Build a container file, test the image, push it."),
+        "build": ("assay.stacks.build:BuildStack", "Build a container file, test the image, push it."),
     },
 )

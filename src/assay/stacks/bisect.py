@@ -2,207 +2,166 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Final
 
-from assay.analyse.points.groups import Metrics, group
-from assay.errors import InputError
+from assay import launch
+from assay.durable import locked, make_directory
+from assay.errors import InputError, Problem
+from assay.questions.compare import Margin
 from assay.questions.evidence import reindex, runs_directory
-from assay.records import Result, Run
-from assay.run.stopping import terminable
-from assay.stacks.bisect_lines import (
-    BisectLimits,
-    BisectRequest,
-    digest_of_request,
-    first_line,
-    packages_line,
-    system_of,
-    work_of,
+from assay.questions.question import (
+    QUIET,
+    RUNS,
+    Question,
+    Reads,
+    Reference,
+    argument,
+    option,
+    question,
+    supplied,
 )
-from assay.stacks.bisect_search import Value
-from assay.stacks.measuring import block_mean, by_block, ranking_metrics
-from assay.stacks.stack import Stack as Stack
-from assay.stacks.stack import failure_of, stack_of
+from assay.questions.values import PresentFile, PresentFolder, Seconds, Variables, within
+from assay.records import DEFAULT_MARGIN, digest_of
+from assay.run.progress import Silence, Tell
+from assay.stacks import uv
+from assay.stacks.bisect_bench import BAD, GOOD, StackBench
+from assay.stacks.bisect_lines import (
+    PYTHON,
+    StackEnd,
+    StackLine,
+    WheelSources,
+    changes_line,
+    dates_line,
+    packages_of_recipe,
+    versions_line,
+)
+from assay.stacks.bisect_result import BisectedLine, BisectionResult, BisectPlan
+from assay.stacks.bisect_search import BlocksOutcome, Measure, Search, Settings
+from assay.stacks.environments import Workshop
+from assay.stacks.explore_spec import SET_HERE
+from assay.stacks.known import digest_named, known
+from assay.stacks.measuring import ABOUT_KEEP, ABOUT_MAX_TIME, MeasuredWork, Measuring
+from assay.stacks.stack import Change, Stack, changes
+from assay.stacks.storage import Journal, bisections_dir
+from assay.stacks.uv import Interpreter, UvError, is_requirement_file, pinned_packages, requirements_of
+from assay.suite import document, systems_of
+from assay.suite.findings import unknown
+from assay.suite.model import NAME_PATTERN
+from assay.suite.systems import THIS_MACHINE, read_file
+from assay.units import margin_of
 
-if TYPE_CHECKING:
-    from os import PathLike
+_SEED: Final = 1
+_BUILD_TIMEOUT_S: Final = 600.0
+Day = Annotated[date, Reads(date.fromisoformat, "DAY")]
 
-    from assay.records import Comparison
-    from assay.run.progress import Tell
-    from assay.stacks.bisect_lines import StackLine
-    from assay.stacks.bisect_search import (
-        BlocksOutcome,
-        Build,
-        ChangeSet,
-        Confirmation,
-        Culprit,
-        Measure,
-        Search,
-        SpeedEffect,
+
+@question
+class BisectStacks(Question):
+    """Find the change that made the stack BAD slower than GOOD, or made it fail.
+
+    GOOD and BAD each name a stack: a file with exact versions (pylock.toml, requirements.txt), or one that
+    runs have observed, by its digest or by those runs. uv builds stacks between the two. Each is measured in
+    the same shuffled blocks as both, until one change is responsible with the stated probability. Stacks
+    without and with it are then built again several times, to confirm that it is not the build. If that
+    change alone is not enough, the others that it needs are found too. Then the versions of the package
+    between its two are bisected.
+
+    A stopped bisection resumes with the same command.
+
+    \b
+    Examples:
+      assay stack bisect good.txt bad.txt --measure suite.yaml
+      assay stack bisect good.txt bad.txt --measure suite.yaml --plan
+      assay stack bisect requirements.txt --between 2026-01-01 2026-03-01 --measure suite.yaml
+
+    \b
+    Exit codes: 0 the change is found; 3 none can be named, or others used the CPUs for too long;
+    4 the stacks can't be bisected; 6 another process works on this bisection;
+    130 stopped; run again to resume.
+    """
+
+    good: str = argument()
+    bad: str | None = argument(default=None)
+    measure: PresentFile = option("A suite's file: what each stack runs.", metavar="SUITE")
+    between: tuple[Day, Day] | None = option(
+        "Bisect the days on which GOOD, any requirement file, resolves to other versions.",
+        default=None,
+        metavar="DAY DAY",
     )
-    from assay.stacks.environments import Workshop
-    from assay.stacks.measuring import MeasuredWork, Measuring
-    from assay.stacks.stack import Change
-    from assay.stacks.storage import Journal
-
-
-@dataclass(frozen=True)
-class BisectPlan:
-    """What will be bisected, before anything is measured.
-
-    names     of the changes, in the order in which they are applied
-    fixed     differences that can't be made here, such as the kernel's version
-    at_least  stacks to build if every answer is clear
-    """
-
-    name: str
-    what: str
-    names: tuple[str, ...]
-    fixed: tuple[Change, ...]
-    at_least: int
-    folder: Path
-
-    def document(self) -> dict[str, Any]:
-        """What would be bisected."""
-        return {
-            "schema": "assay.stack-bisection-plan/1",
-            "name": self.name,
-            "what": self.what,
-            "changes": list(self.names),
-            "fixed": [str(change) for change in self.fixed],
-            "at_least": self.at_least,
-            "folder": str(self.folder),
-        }
-
-
-@dataclass(frozen=True)
-class BisectedLine:
-    """What the search of one row of stacks has come to.
-
-    search       its state: culprits, probabilities, effects on the log scale, how it ended
-    ends         the bad stack compared with the good one; None if there is no figure of both
-    builds       stacks that were built, besides the ends
-    unbuildable  stacks that could not be, with the reason
-    then         why it is not followed by a finer search, as text; "" if it is, or need not be
-    """
-
-    what: str
-    names: tuple[str, ...]
-    search: Search
-    ends: Comparison | None
-    builds: int
-    unbuildable: tuple[tuple[str, str], ...]
-    then: str = ""
+    error: Annotated[float, within(0.001, 0.2)] = option(
+        "Probability with which a named change may be wrong.", default=0.05
+    )
+    margin: Margin | None = option(
+        "Difference that counts as equal, such as 2%. [default: the suite's, or 2%]", default=None
+    )
+    max_repeats: Annotated[int, within(3, 200)] = option(
+        "Most blocks in which the good and the bad stack are compared.", default=20
+    )
+    max_stacks: Annotated[int, within(2, 10_000)] = option("Stacks to build at most.", default=100)
+    max_time_s: Seconds | None = option(ABOUT_MAX_TIME, default=None, names=("--max-time",))
+    good_python: str | None = option(
+        "Version or path. [default: the stack's, or Assay's]", default=None, metavar="PYTHON"
+    )
+    bad_python: str | None = option("The same of the bad stack.", default=None, metavar="PYTHON")
+    good_env: Variables | None = option("A variable of the good stack; may be repeated.", default=None)
+    bad_env: Variables | None = option("The same of the bad stack.", default=None)
+    wheels: tuple[PresentFolder, ...] = option(
+        "A directory with wheels of your own, besides the index.", default=()
+    )
+    offline: bool = option("Use no index, only --wheels.", default=False)
+    imports: tuple[str, ...] = option(
+        "A module that a stack must be able to import.", default=(), names=("--import",), metavar="MODULE"
+    )
+    system: str = option("Where to run: a system of --systems.", default="local", metavar="NAME")
+    systems: PresentFile | None = option(
+        "File with that system. [default: systems.yaml next to the suite]", default=None
+    )
+    name: str | None = option(
+        "Name of the bisection, and of the suite that its sessions are of.", default=None
+    )
+    plan_only: bool = option("Show the plan, build nothing.", default=False, names=("--plan",))
+    keep: bool = option(ABOUT_KEEP, default=False)
+    quiet: bool = option(QUIET, default=False, output=True)
+    runs: Reference | None = option(RUNS, default=None, local=True)
+    progress: Tell | None = supplied("sessions", default=None)
+    say: Callable[[str], None] | None = supplied("lines", default=None)
+    command_line: Sequence[str] = supplied("command line", default=())
 
     @property
-    def too_busy(self) -> bool:
-        """Whether the ends may have lost too much of their time to others for a verdict on speed."""
-        from assay.analyse.comparison.verdict import too_much
+    def width(self) -> float:
+        """The share that counts as equal."""
+        return DEFAULT_MARGIN if self.margin is None else margin_of(self.margin)
 
-        by_speed = self.search.kind != "fails"
-        return by_speed and self.ends is not None and too_much(self.ends.lost_to_others)
+    def answer(self) -> BisectPlan | BisectionResult:
+        """The changes that made the bad stack worse, or what would be bisected.
 
-
-@dataclass(frozen=True)
-class BisectionResult:
-    """The result of `bisect_stacks`: its lines, the coarsest first."""
-
-    plan: BisectPlan
-    lines: tuple[BisectedLine, ...]
-    spent_s: float
-    error: float
-    sessions: tuple[str, ...]
-
-    @property
-    def ended(self) -> str:
-        """How the first search ended."""
-        return self.lines[0].search.ended
-
-    @property
-    def decided(self) -> bool:
-        """Whether a change is named that may be relied on."""
-        return self.ended == "found" and not self.lines[0].too_busy
-
-    def document(self) -> dict[str, Any]:
-        """The answer: every line that was bisected, the coarsest first."""
-        return {
-            "schema": "assay.stack-bisection/1",
-            "name": self.plan.name,
-            "ended": self.ended,
-            "decided": self.decided,
-            "error": self.error,
-            "changes": list(self.plan.names),
-            "fixed": [str(change) for change in self.plan.fixed],
-            "spent_s": self.spent_s,
-            "sessions": list(self.sessions),
-            "lines": [_line_as_data(line) for line in self.lines],
-        }
-
-
-def bisect_stacks(
-    request: BisectRequest,
-    limits: BisectLimits | None = None,
-    *,
-    keep: bool = False,
-    runs: str | PathLike[str] | None = None,
-    progress: Tell | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    planned: Callable[[BisectPlan], bool] = lambda _: True,
-    command_line: Sequence[str] = (),
-) -> BisectionResult | None:
-    """The changes that made the bad stack worse than the good one, like `assay stack bisect GOOD BAD`.
-
-    keep     leave the environments in place
-    say      receives a line about each step
-    planned  receives the plan before anything is built; nothing is if it returns False, and None is returned
-
-    The same call resumes a stopped bisection, and a larger budget continues one that ended.
-
-    Raises InputError for what can't be bisected as requested (with uv's reason), BusyError if another Assay
-    process works on it, HostError if this machine can't continue, InterruptedRun after Ctrl-C.
-    """
-    from assay.durable import locked, make_directory
-    from assay.run.progress import Silence
-    from assay.stacks.environments import Workshop
-    from assay.stacks.storage import Journal, bisections_dir
-    from assay.suite.model import NAME_PATTERN
-
-    limits = limits or BisectLimits()
-    runs_dir = runs_directory(runs).resolve()
-    system = system_of(request)
-    digest = digest_of_request(request, limits, system)
-    name = request.name or f"bisect-{digest[:8]}"
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise InputError(f"--name: {name!r} must match {NAME_PATTERN}")
-    work = work_of(request.measure, name, limits.margin)
-    folder = bisections_dir(runs_dir) / name
-    make_directory(folder)
-    with locked(folder / "lock", f"the bisection {name}"):
-        journal = Journal.open(folder / "journal.jsonl")
-        _begin(journal, digest, name, folder)
-        run = _Bisection(
-            request,
-            limits,
-            runs_dir,
-            work,
-            system,
-            journal,
-            Workshop(folder, 600.0),
-            keep,
-            progress or Silence,
-            say,
-            command_line,
-        )
-        try:
-            return run.run(planned)
-        finally:
-            reindex(runs_dir)
+        Raises InputError for what can't be bisected as requested (with uv's reason), BusyError if another
+        Assay process works on it, HostError if this machine can't continue, InterruptedRun after Ctrl-C.
+        """
+        runs_dir = runs_directory(self.runs).resolve()
+        system = system_of(self)
+        digest = digest_of_request(self, system)
+        name = self.name or f"bisect-{digest[:8]}"
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise InputError(f"--name: {name!r} must match {NAME_PATTERN}")
+        work = work_of(Path(self.measure), name, self.width)
+        folder = bisections_dir(runs_dir) / name
+        make_directory(folder)
+        with locked(folder / "lock", f"the bisection {name}"):
+            journal = Journal.open(folder / "journal.jsonl")
+            _begin(journal, digest, name, folder)
+            workshop = Workshop(folder, _BUILD_TIMEOUT_S)
+            try:
+                return _Bisection(self, runs_dir, work, system, journal, workshop).run()
+            finally:
+                reindex(runs_dir)
 
 
 def _begin(journal: Journal, digest: str, name: str, folder: Path) -> None:
@@ -219,56 +178,49 @@ def _begin(journal: Journal, digest: str, name: str, folder: Path) -> None:
 class _Bisection:
     """One call's work: all that it knows is in the journal, the locks and the run directories."""
 
-    request: BisectRequest
-    limits: BisectLimits
+    question: BisectStacks
     runs_dir: Path
     work: MeasuredWork
     system: Mapping[str, Any]
     journal: Journal
     workshop: Workshop
-    keep: bool
-    progress: Tell
-    say: Callable[[str], None]
-    command_line: Sequence[str]
     benches: list[StackBench] = field(default_factory=list)
 
-    def run(self, planned: Callable[[BisectPlan], bool]) -> BisectionResult | None:
-        line, fixed = first_line(self.request, self.runs_dir, self.workshop, self.journal, self.say)
-        plan = BisectPlan(
-            self.work.name,
-            line.what,
-            line.names,
-            fixed,
-            max(len(line.names) - 1, 0).bit_length() + 2 * line.alone,
-            self.workshop.root,
-        )
-        if not planned(plan):
-            return None
+    def run(self) -> BisectPlan | BisectionResult:
+        """The lines bisected, the coarsest first; or the plan, if only that is asked for."""
+        say = self._say
+        line, fixed = first_line(self.question, self.runs_dir, self.workshop, self.journal, say)
+        at_least = max(len(line.names) - 1, 0).bit_length() + 2 * line.alone
+        plan = BisectPlan(self.work.name, line.what, line.names, fixed, at_least, self.workshop.root)
+        if self.question.plan_only:
+            return plan
+        for text in plan.lines:
+            say(text)
         lines = [self._bisected(1, line)]
         while (finer := self._finer(line, lines[-1])) is not None:
             if isinstance(finer, str):
-                from dataclasses import replace
-
                 lines[-1] = replace(lines[-1], then=finer)
                 break
             line = finer
             lines.append(self._bisected(len(lines) + 1, line))
         sessions = tuple(name for bench in self.benches for name in bench.measuring.sessions)
-        return BisectionResult(plan, tuple(lines), self._spent_s, self.limits.error, sessions)
+        return BisectionResult(plan, tuple(lines), self._spent_s, self.question.error, sessions)
+
+    def _say(self, text: str) -> None:
+        if self.question.say is not None:
+            self.question.say(text)
 
     def _finer(self, line: StackLine, bisected: BisectedLine) -> StackLine | str | None:
         """The line within what was found; why there is none, as text; or None if that needs no words."""
-        from assay.stacks.bisect_lines import ChangesLine, RowLine, versions_line
-
         culprits = bisected.search.culprits
         if bisected.search.ended != "found" or self._over:
             return None
-        if isinstance(line, RowLine):
+        if line.difference is None:
             if line.what != "dates":
                 return None
             cuts = culprits[0].changes[0], culprits[0].changes[-1] + 1
-            return packages_line(self.request, line, cuts, self.workshop, self.say)
-        if not isinstance(line, ChangesLine) or len(culprits) != 1 or len(culprits[0].changes) != 1:
+            return packages_line(self.question, line, cuts, self.workshop, self._say)
+        if len(culprits) != 1 or len(culprits[0].changes) != 1:
             return "the versions between are searched only if one change is responsible by itself"
         (change,) = culprits[0].changes
         return versions_line(line.difference, change, culprits[0].stack, self.workshop)
@@ -279,34 +231,30 @@ class _Bisection:
 
     @property
     def _over(self) -> bool:
-        late = self.limits.max_time_s is not None and self._spent_s >= self.limits.max_time_s
-        return late or sum(len(bench.names) for bench in self.benches) >= self.limits.max_stacks
+        most_s = self.question.max_time_s
+        late = most_s is not None and self._spent_s >= most_s
+        return late or sum(len(bench.names) for bench in self.benches) >= self.question.max_stacks
 
     def _bisected(self, number: int, line: StackLine) -> BisectedLine:
-        from assay.stacks.bisect_search import Search, Settings
-        from assay.stacks.measuring import Measuring
-
-        settings = Settings(
-            self.limits.error, self.limits.margin, self.limits.max_repeats, line.requires, line.alone
-        )
+        question, repeats = self.question, self.question.max_repeats
+        settings = Settings(question.error, question.width, repeats, line.requires, line.alone)
         search = Search(tuple(range(len(line.names))), settings)
-        measuring = Measuring(
-            self.work, self.runs_dir, self.progress, self.command_line, self.limits.max_repeats
-        )
+        progress = question.progress or Silence
+        measuring = Measuring(self.work, self.runs_dir, progress, question.command_line, repeats)
         measuring.check(self.system)
         bench = StackBench(
-            self.workshop, self.journal, number, line, self.system, search, measuring, self.say
+            self.workshop, self.journal, number, line, self.system, search, measuring, self._say
         )
         self.benches.append(bench)
         for request in _driven(search, bench.answer):
             if self._over:
                 break
-            self.say(bench.about(request))
-        if not self.keep:
+            self._say(bench.about(request))
+        if not question.keep:
             bench.clear()
         comparison = None
         if measuring.results:
-            comparison, _ = measuring.compared(BAD, GOOD, self.limits.max_repeats)
+            comparison, _ = measuring.compared(BAD, GOOD, repeats)
         return BisectedLine(
             line.what,
             line.names,
@@ -329,258 +277,189 @@ def _driven(search: Search, answer: Callable[[Measure], BlocksOutcome]) -> Itera
         return
 
 
-def _line_as_data(line: BisectedLine) -> dict[str, Any]:
-    from assay.records import to_plain
+def system_of(request: BisectStacks) -> Mapping[str, Any]:
+    """Where the stacks run, as systems.yaml has it.
 
-    search = line.search
-    reverted = search.reverted
-    return {
-        "what": line.what,
-        "changes": list(line.names),
-        "ended": search.ended,
-        "kind": search.kind,
-        "too_busy": line.too_busy,
-        "culprits": [_culprit_as_data(line, culprit) for culprit in search.culprits],
-        "not_confirmed": None if search.doubtful is None else _culprit_as_data(line, search.doubtful),
-        "probabilities": {line.names[index]: p for index, p in search.probabilities.items()},
-        "bad_relative_to_good": _effect_as_data(search.whole),
-        "bad_without_culprits": {"fails": reverted}
-        if isinstance(reverted, bool)
-        else _effect_as_data(reverted),
-        "comparison": None if line.ends is None else to_plain(line.ends),
-        "builds": line.builds,
-        "unbuildable": [{"stack": name, "why": why} for name, why in line.unbuildable],
-        "then": line.then,
-    }
-
-
-def _culprit_as_data(line: BisectedLine, culprit: Culprit) -> dict[str, Any]:
-    return {
-        "changes": [line.names[index] for index in culprit.changes],
-        "probability": culprit.probability,
-        "built_again": _confirmation_as_data(culprit.confirmed),
-        "good_with_it": {"fails": culprit.fails}
-        if culprit.fails is not None
-        else _effect_as_data(culprit.effect),
-        "explains": culprit.explains,
-    }
-
-
-def _confirmation_as_data(confirmation: Confirmation | None) -> dict[str, Any] | None:
-    if confirmation is None:
-        return None
-    return {
-        "effect": _effect_as_data(confirmation.effect),
-        "builds_of_each": confirmation.builds,
-        "spread_of_builds": math.expm1(confirmation.spread),
-        "confirmed": confirmation.slower,
-    }
-
-
-def _effect_as_data(effect: SpeedEffect | None) -> dict[str, float] | None:
-    if effect is None:
-        return None
-    return {
-        name: math.exp(getattr(effect, attribute))
-        for name, attribute in (("ratio", "log"), ("low", "low"), ("high", "high"))
-    }
-
-
-GOOD, BAD = "good", "bad"
-
-
-@dataclass
-class StackBench:
-    """Builds and measures the stacks of one line.
-
-    number   of the line in its bisection
-    system   where all run, as systems.yaml has it
-    spent_s  time that builds and trials took
-    names    of the builds, as their systems in sessions
-    failing  stacks that can't import their packages, and how they fail
+    Raises InputError if there is no such system, or it is wrong.
     """
-
-    workshop: Workshop
-    journal: Journal
-    number: int
-    line: StackLine
-    system: Mapping[str, Any]
-    search: Search
-    measuring: Measuring
-    say: Callable[[str], None]
-    spent_s: float = 0.0
-    names: dict[Build, str] = field(default_factory=dict)
-    failing: dict[ChangeSet, str] = field(default_factory=dict)
-    unbuildable: dict[ChangeSet, str] = field(default_factory=dict)
-    step: int = 0
-
-    def title(self, stack: ChangeSet) -> str:
-        """What a stack is, in a few words."""
-        if stack in (self.search.good, self.search.bad):
-            return GOOD if stack == self.search.good else BAD
-        if not self.line.alone:
-            return self.line.names[len(stack) - 1].rpartition(" → ")[2]
-        left = self.search.bad - stack
-        if len(stack) == 1 or len(left) == 1:
-            start, (change,) = (f"{GOOD} with", stack) if len(stack) == 1 else (f"{BAD} without", left)
-            return f"{start} {self.line.names[change]}"
-        return f"{GOOD} with {len(stack)} of {len(self.line.names)} changes"
-
-    def about(self, request: Measure) -> str:
-        """The next step, and how many may be left."""
-        chances = [p for p in self.search.probabilities.values() if p > 0] or [
-            1 / len(self.line.names)
-        ] * len(self.line.names)
-        whole = math.fsum(chances)
-        bits = -math.fsum(p / whole * math.log2(p / whole) for p in chances)
-        stacks = dict.fromkeys(build.stack for build in request.builds if build.number == 0)
-        again = Counter(build.stack for build in request.builds if build.number)
-        titles = [self.title(stack) for stack in stacks]
-        titles += [f"{self.title(stack)} (built again {count} x)" for stack, count in again.items()]
-        what = " and ".join(titles)
-        left = math.ceil(bits) + 1
-        return f"{self.line.what}, step {self.step + 1}, about {left} left: {request.blocks} blocks of {what}"
-
-    def answer(self, request: Measure) -> BlocksOutcome:
-        """What the request asks for, measured; or which of its stacks can't be built."""
-        from assay.stacks.bisect_search import BlocksOutcome
-
-        self.step += 1
-        done = any(
-            entry["line"] == self.number and entry["step"] == self.step
-            for entry in self.journal.entries("measured")
-        )
-        systems = {}
-        for build in request.builds:
-            place = self._ensure_built(build, new=not done)
-            if place is None:
-                return BlocksOutcome(unbuildable=(build.stack,))
-            if build.stack not in self.failing:
-                env = {**self.system.get("env", {}), **self.line.variables(build.stack)}
-                systems[self.names[build]] = {**self.system, "python": place, "env": env}
-        before = len(self.measuring.results)
-        self.spent_s += self.measuring.run(systems, request.blocks, (self.number, self.step))
-        if not done:
-            self.journal.add("measured", line=self.number, step=self.step)
-        return BlocksOutcome(tuple(self._blocks(request, self.measuring.results[before:])))
-
-    def _blocks(self, request: Measure, results: Sequence[Any]) -> Iterator[dict[Build, Any]]:
-        from assay import read
-        from assay.analyse.comparison.sides import led_by
-
-        stated = self.measuring.stated
-        values = block_values(results, led_by(stated, read.metrics), stated, self.measuring.last_line)
-        for block in values or [{} for _ in range(request.blocks)]:
-            outcomes: dict[Build, Any] = {
-                build: block[self.names[build]] for build in request.builds if self.names.get(build) in block
-            }
-            failing = (build for build in request.builds if build.stack in self.failing)
-            yield outcomes | {build: self.failing[build.stack] for build in failing}
-
-    @terminable()
-    def _ensure_built(self, build: Build, *, new: bool) -> str | None:
-        """The interpreter of a build, which is made if need be; None if it can't be."""
-        from assay.stacks.environments import BuildFailure
-
-        stack = build.stack
-        if stack in self.unbuildable:
-            return None
-        recipe = self.line.recipe(stack)
-        began = time.monotonic()
-        place = self.workshop.locked(recipe)
-        failure = place if isinstance(place, BuildFailure) else None
-        if not isinstance(place, BuildFailure):
-            place = place.again(build.number)
-            if new and stack not in self.failing:
-                failure = self.workshop.build(recipe, place)
-        key = {"line": self.number, "stack": sorted(stack), "build": build.number}
-        kept = next((entry for entry in self.journal.entries("made") if key.items() <= entry.items()), None)
-        if kept is None:
-            self.journal.add(
-                "made",
-                **key,
-                seconds=time.monotonic() - began,
-                failure=None if failure is None else failure.kind,
-                why="" if failure is None else failure.why,
-            )
-            kept = self.journal.lines[-1]
-        if build not in self.names:
-            self.spent_s += kept["seconds"]
-            self.names[build] = self._name(build)
-        return self._failed(build, kept) if kept["failure"] else str(getattr(place, "python", ""))
-
-    def _failed(self, build: Build, kept: Mapping[str, Any]) -> str | None:
-        """Note a failed build: failing to import is an outcome, failing to install is none."""
-        stack = build.stack
-        if kept["failure"] == "does not install":
-            if stack in (self.search.good, self.search.bad):
-                raise InputError(
-                    f"{kept['why']}\n{self.title(stack)}: the stack can't be installed: see above"
-                )
-            self.unbuildable[stack] = kept["why"]
-            self.names.pop(build, None)
-            self.say(f"{self.title(stack)}: can't be installed: {kept['why'][:200]}")
-            return None
-        if stack == self.search.good:
-            raise InputError(f"{kept['why']}\n{GOOD}: the good stack {kept['failure']}: see above")
-        self.failing[stack] = kept["failure"]
-        return ""
-
-    def _name(self, build: Build) -> str:
-        if build.number == 0 and build.stack in (self.search.good, self.search.bad):
-            return self.title(build.stack)
-        return f"m{len(self.names) + len(self.unbuildable) + 1:02d}"
-
-    def clear(self) -> None:
-        """Remove the environments; their locks are kept."""
-        from assay.stacks.environments import Environment
-
-        for build in self.names:
-            place = self.workshop.locked(self.line.recipe(build.stack))
-            if isinstance(place, Environment):
-                self.workshop.remove(place.again(build.number))
+    file = read_file(Path(request.measure), request.systems and Path(request.systems))
+    if request.system == THIS_MACHINE and request.systems is None:
+        return {"launcher": THIS_MACHINE}
+    usable, problems = systems_of(file, launch.SYSTEM_MODELS)
+    own = [problem for problem in problems if request.system not in usable]
+    if own:
+        raise InputError(own)
+    if request.system not in usable:
+        raise InputError([Problem(file.where(), unknown("system", request.system, usable))])
+    return dict(file.data.get(request.system) or {"launcher": THIS_MACHINE})
 
 
-def block_values(
-    results: Sequence[Result], metrics: Metrics, stated: Mapping[str, str], last_line: Callable[[Run], str]
-) -> list[dict[str, Value]]:
-    """System → value, for each block in order: the logarithm of its speed, higher is better, or its failure.
-
-    stated     benchmark → its primary metric, where the suite states one
-    last_line  of a failed run
-
-    A run that failed for a reason that may not be the software has no value. A system whose first run could
-    not import its packages failed in every block: the others were not started.
-    """
-    primary = ranking_metrics(results, metrics, stated)
-    blocks = sorted({result.run.trial.block for result in results})
-    outcomes: dict[int, dict[str, Value]] = {block: {} for block in blocks}
-    for system in dict.fromkeys(result.run.trial.system for result in results):
-        own = [result for result in results if result.run.trial.system == system]
-        groups = list(group(own, metrics, among=results).values())
-        leading = [
-            point_group
-            for point_group in groups
-            if primary.get(point_group.point.benchmark) == point_group.point.metric
+def digest_of_request(request: BisectStacks, system: Mapping[str, Any]) -> str:
+    """What a bisection is resumed by: all that changes what would be measured, budgets left out."""
+    pythons = request.good_python, request.bad_python
+    contents = [_content(source) for source in (request.good, request.bad, str(request.measure)) if source]
+    return digest_of(
+        [
+            contents,
+            [str(date) for date in request.between or ()],
+            list(pythons),
+            [dict(variables or {}) for variables in (request.good_env, request.bad_env)],
+            [str(folder) for folder in request.wheels],
+            request.offline,
+            list(request.imports),
+            dict(system),
+            [request.error, request.width, request.max_repeats],
         ]
-        sign = -1.0 if any(point_group.point.better == "lower" for point_group in leading) else 1.0
-        figures = by_block(groups, primary)
-        points = max((len(values) for values in figures.values()), default=0)
-        for (_, block), values in figures.items():
-            if len(values) == points:
-                outcomes[block][system] = sign * math.log(block_mean(values))
-        failures = {
-            result.run.trial.block: _failure(result, last_line) for result in own if not result.counts
-        }
-        for block, failure in failures.items():
-            if failure is not None:
-                outcomes[block][system] = failure
-        if "does not import" in failures.values():
-            for block in blocks:
-                outcomes[block].setdefault(system, "does not import")
-    return [outcomes[block] for block in blocks]
+    )
 
 
-def _failure(result: Result, last_line: Callable[[Run], str]) -> str | None:
-    stack = stack_of(result.provenance) or Stack({}, {})
-    return failure_of(result.run, stack, last_line(result.run)) if result.run.state.final else None
+def _content(reference: str) -> str:
+    path = Path(reference)
+    return path.read_text("utf-8", "replace") if path.is_file() else reference
+
+
+def work_of(path: Path, name: str, margin: float) -> MeasuredWork:
+    """What a suite measures. Raises InputError if it is not a suite."""
+    source = document.read(path)
+    if source.problems or not isinstance(source.data, dict):
+        raise InputError(list(source.problems) or [Problem(source.where(), "expected a suite: a mapping")])
+    content = {key: value for key, value in source.data.items() if key not in SET_HERE}
+
+    def where(*keys: str | int) -> str:
+        return source.where(*(key for key in keys if key != "measure"))
+
+    return MeasuredWork(name, content, path.absolute().parent, margin, _SEED, where)
+
+
+def first_line(
+    request: BisectStacks, runs_dir: Path, workshop: Workshop, journal: Journal, say: Callable[[str], None]
+) -> tuple[StackLine, tuple[Change, ...]]:
+    """The line to bisect first, and differences that can't be made here.
+
+    Raises InputError if the stacks are equal, can't be resolved, or are not known.
+    """
+    sources = _sources(request)
+    if request.between is not None:
+        return _dates(request, sources, workshop, say), ()
+    if request.bad is None:
+        raise InputError("name the bad stack, or give --between DATE DATE")
+    good, known_good = _end(request, runs_dir, 0)
+    bad, known_bad = _end(request, runs_dir, 1)
+    line = changes_line(good, bad, sources, workshop, journal, say)
+    if not line.names:
+        raise InputError(
+            f"{request.good} and {request.bad} have the same packages, Python and settings: "
+            "there is nothing to bisect"
+        )
+    return line, _fixed(known_good, known_bad)
+
+
+def _sources(request: BisectStacks) -> WheelSources:
+    return WheelSources(
+        tuple(Path(folder).absolute() for folder in request.wheels), request.offline, request.imports
+    )
+
+
+def _fixed(good: Stack | None, bad: Stack | None) -> tuple[Change, ...]:
+    """Differences of two observed stacks that packages, Python and variables don't make."""
+    if good is None or bad is None:
+        return ()
+    return tuple(
+        change
+        for change in changes(good, bad)
+        if change.kind == "build"
+        or (change.kind == "system" and change.name != PYTHON)
+        or (change.kind == "setting" and not change.name.startswith("env."))
+    )
+
+
+def _end(request: BisectStacks, runs_dir: Path, side: int) -> tuple[StackEnd, Stack | None]:
+    """One of the two stacks; and as it was observed, if it was."""
+    reference = str((request.good, request.bad)[side])
+    version_or_path = (request.good_python, request.bad_python)[side]
+    env = dict((request.good_env, request.bad_env)[side] or {})
+    if is_requirement_file(Path(reference)):
+        return StackEnd(pinned_packages(Path(reference)), _interpreter(version_or_path), env), None
+    if Path(reference).suffix in (".txt", ".toml", ".in"):
+        raise InputError(f"{reference}: no such file")
+    stack = _observed(runs_dir, reference)
+    python = version_or_path or str(stack.system.get(PYTHON) or "") or None
+    return StackEnd(dict(stack.packages), _interpreter(python), _variables(stack, reference) | env), stack
+
+
+def _observed(runs_dir: Path, reference: str) -> Stack:
+    knowledge = known(runs_dir)
+    digest = digest_named(runs_dir, knowledge, reference)
+    return next(
+        observation.stack for observation in knowledge.observations if observation.stack.digest == digest
+    )
+
+
+def _variables(stack: Stack, reference: str) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for name, value in stack.settings.items():
+        if not name.startswith("env."):
+            continue
+        if value == "(redacted)":
+            what = f"its variable {name[4:]} was not recorded, since it looks like a secret"
+            raise InputError(f"{reference}: {what}; name a requirement file instead, and give --good-env")
+        variables[name[4:]] = str(value)
+    return variables
+
+
+def _interpreter(version_or_path: str | None) -> Interpreter:
+    if version_or_path is None:
+        return Interpreter(".".join(map(str, sys.version_info[:3])), sys.executable)
+    try:
+        return uv.find_python(version_or_path)
+    except UvError as error:
+        raise InputError(
+            f"{error.words}\nPython {version_or_path} is not on this machine, and none is downloaded; "
+            "name another with --good-python and --bad-python"
+        ) from error
+
+
+def _dates(
+    request: BisectStacks, sources: WheelSources, workshop: Workshop, say: Callable[[str], None]
+) -> StackLine:
+    if request.bad is not None or request.between is None:
+        raise InputError("--between takes one requirement file, and no BAD")
+    first, last = request.between
+    if first >= last:
+        raise InputError(f"--between {first} {last}: the first day must be before the second")
+    line = dates_line(
+        _requirements(Path(request.good)),
+        _interpreter(request.good_python),
+        (first, last),
+        sources,
+        request.good_env or {},
+        workshop,
+        lambda day: say(f"resolving as of {day}"),
+    )
+    if isinstance(line, StackLine):
+        return line
+    raise InputError(
+        line if isinstance(line, str) else f"{line.log.read_text().strip()}\n{request.good}: see above"
+    )
+
+
+def _requirements(path: Path) -> tuple[str, ...]:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; --between takes a requirements.txt or a pyproject.toml")
+    return tuple(map(str, requirements_of([str(path)])))
+
+
+def packages_line(
+    request: BisectStacks,
+    dates: StackLine,
+    cuts: tuple[int, int],
+    workshop: Workshop,
+    say: Callable[[str], None],
+) -> StackLine | str:
+    """The packages that changed between two of the dates; or why they need no search, as text."""
+    good, bad = (
+        StackEnd(packages_of_recipe(recipe, workshop), recipe.interpreter, request.good_env or {})
+        for recipe in (dates.recipe(frozenset(range(cut))) for cut in cuts)
+    )
+    line = changes_line(good, bad, _sources(request), workshop, None, say)
+    return f"only {line.names[0]} changed then" if len(line.names) == 1 else line

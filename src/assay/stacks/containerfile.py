@@ -25,6 +25,7 @@ from packaging.version import InvalidVersion, Version
 
 from assay.errors import InputError, Problem
 from assay.questions.question import Answer, Question, argument, option, question
+from assay.questions.values import Variables
 from assay.redact import secrets_in, secrets_in_text
 from assay.stacks.image import (
     BASES,
@@ -664,7 +665,7 @@ class PrintContainerfile(Question):
         metavar="NAME[==VERSION]",
     )
     mpi: bool = option("Also Open MPI and an ssh server for MPIJobs, on port 2222.", default=False)
-    env: tuple[str, ...] = option("Variable of the image; with --from.", default=(), metavar="NAME=VALUE")
+    env: Variables | None = option("Variable of the image; with --from.", default=None)
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together."""
@@ -674,14 +675,13 @@ class PrintContainerfile(Question):
             raise ValueError("name WORKLOAD, or a lock with --from")
         if self.lock is not None and (self.accelerator or self.framework):
             raise ValueError("--from has its own framework and accelerator; leave out the option")
-        variables(self.env)
 
     def answer(self) -> ContainerFile:
         """The container file. Raises InputError if a part is unknown, or the parts are incompatible."""
         if self.lock is not None:
-            workload, settings = self.workload or "command", variables(self.env)
+            workload = self.workload or "command"
             return locked_containerfile(
-                self.lock, workload=workload, base=self.base, mpi=self.mpi, settings=settings
+                self.lock, workload=workload, base=self.base, mpi=self.mpi, settings=self.env
             )
         return containerfile(
             self.workload or "",
@@ -690,16 +690,3 @@ class PrintContainerfile(Question):
             framework=self.framework,
             mpi=self.mpi,
         )
-
-
-def variables(settings: Sequence[str]) -> dict[str, str]:
-    """Variables of an environment, whose values keep every blank, from NAME=VALUE. Raises ValueError."""
-    values: dict[str, str] = {}
-    for text in settings:
-        name, mark, value = text.partition("=")
-        if not mark or not _VARIABLE.fullmatch(name):
-            raise ValueError(f"{text!r} is not NAME=VALUE, like OMP_NUM_THREADS=1")
-        if name in values:
-            raise ValueError(f"{name} is given twice")
-        values[name] = value
-    return values

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from assay.errors import InputError, Problem
+from assay.analyse.comparison.verdict import too_much
+from assay.durable import locked, make_directory
+from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError, Problem
 from assay.questions.evidence import reindex, runs_directory
+from assay.questions.question import (
+    QUIET,
+    RUNS,
+    Answer,
+    Question,
+    Reference,
+    argument,
+    function,
+    option,
+    question,
+    supplied,
+)
+from assay.questions.values import PresentFile, Seconds, within
+from assay.records import Scalar, digest_of, to_plain
+from assay.run.progress import Silence, Tell
 from assay.run.stopping import terminable
 from assay.stacks.engines import ENGINES
 from assay.stacks.environments import (
@@ -21,19 +39,33 @@ from assay.stacks.environments import (
     StackImage,
     Workshop,
 )
-from assay.stacks.explore_spec import INCUMBENT, image_option
+from assay.stacks.explore_spec import (
+    INCUMBENT,
+    SEARCHES,
+    Dimension,
+    Space,
+    Spec,
+    StackChoice,
+    Tried,
+    dimensions,
+    image_option,
+    incumbent_values,
+    load,
+    recipe_of,
+    space_of,
+    variables_of,
+)
+from assay.stacks.known import hardware_here, provenance_here
+from assay.stacks.measuring import ABOUT_KEEP, ABOUT_MAX_TIME, Measuring, gain, schedule, survivors, verdicts
+from assay.stacks.stack import FailureKind, Observation, Stack, stack_of
+from assay.stacks.storage import Journal, explorations_dir, record_failure
+from assay.units import counted, human_seconds
+from assay.view.blocks import Block, Paragraph, Table, TableBody, TableRow
 
 if TYPE_CHECKING:
-    from os import PathLike
+    from assay.records import Comparison
 
-    from assay.records import Comparison, Scalar
-    from assay.run.progress import Tell
-    from assay.stacks.explore_spec import Space, Spec, StackChoice
-    from assay.stacks.measuring import Measuring
-    from assay.stacks.stack import FailureKind
-    from assay.stacks.storage import Journal
-
-MAX_STACKS = 20
+_MOST_REASONS = 4
 Ended = Literal["every stack tried", "most stacks", "time is up"]
 
 
@@ -62,9 +94,48 @@ class ExploredStack:
     same_as: str = ""
     lock: str = ""
 
+    @property
+    def title(self) -> str:
+        """What differs from the incumbent, as text."""
+        return str(StackChoice(self.changes))
+
+    @property
+    def interval(self) -> str:
+        """Of its ratio to the incumbent; "" if it has none."""
+        c = self.comparison
+        if c is None or c.deciding.low is None or c.deciding.high is None:
+            return ""
+        return f"{c.deciding.low:.3f} to {c.deciding.high:.3f}"
+
+    def without_figure(self, *, build_only: bool) -> str:
+        """Why it has no figure, as text."""
+        if self.same_as:
+            return f"same packages and settings as {self.same_as}: not measured again"
+        if self.failure:
+            return f"{self.failure}: {self.why[:300]} (log: {self.log})"
+        if build_only:
+            return f"installed and imported: {self.title}"
+        return self.why or "not measured: the time was up"
+
+    def document(self) -> dict[str, Any]:
+        """What was tried, and what it gave."""
+        return {
+            "name": self.name,
+            "values": dict(self.choice.values),
+            "changes": dict(self.changes),
+            "comparison": None if self.comparison is None else to_plain(self.comparison),
+            "blocks": self.blocks,
+            "dropped": self.dropped,
+            "failure": self.failure,
+            "why": self.why,
+            "log": self.log,
+            "same_as": self.same_as,
+            "lock": self.lock,
+        }
+
 
 @dataclass(frozen=True)
-class ExplorationResult:
+class ExplorationResult(Answer):
     """The result of `explore`.
 
     candidates    all, the best first; those without a figure last
@@ -86,6 +157,79 @@ class ExplorationResult:
     sessions: tuple[str, ...]
     build_only: bool = False
 
+    @property
+    def exit_code(self) -> int:
+        """0 if a stack is better, or all that were to be built were; else 3, or 1."""
+        if self.build_only:
+            return EXIT_WORSE if any(candidate.failure for candidate in self.candidates) else EXIT_OK
+        return EXIT_UNDECIDED if self.best is None else EXIT_OK
+
+    @property
+    def measured(self) -> list[tuple[ExploredStack, Comparison]]:
+        """The candidates that have a figure."""
+        return [(candidate, c) for candidate in self.candidates if (c := candidate.comparison) is not None]
+
+    def view(self) -> Iterator[Block]:
+        """What to do, then the table, then what failed, and why there is no verdict."""
+        yield Paragraph("\n".join(self._advice()), wraps=False)
+        rows = tuple(
+            TableRow(
+                (
+                    candidate.name,
+                    f"{c.ratio.value:.3f}",
+                    candidate.interval or "none",
+                    c.verdict + (" (dropped)" if candidate.dropped else ""),
+                    str(candidate.blocks),
+                    candidate.title,
+                )
+            )
+            for candidate, c in self.measured
+        )
+        columns = ("stack", "ratio", "interval", "verdict", "blocks", "differs from the incumbent in")
+        if rows:
+            yield Table("", columns, (TableBody("", rows),), frozenset({0, 2, 3, 5}))
+        for candidate in self.candidates:
+            if candidate.comparison is None:
+                why = candidate.without_figure(build_only=self.build_only)
+                yield Paragraph(f"{candidate.name}  {why}", wraps=False)
+        yield from (Paragraph(line, wraps=False) for line in self._reservations())
+        yield Paragraph(f"Locks, logs and the journal: {self.folder}", wraps=False)
+
+    def _advice(self) -> Iterator[str]:
+        """The answer, and how much of the space it rests on."""
+        best = self.best
+        if self.build_only:
+            built = sum(not candidate.failure for candidate in self.candidates)
+            yield f"{built} of {counted(len(self.candidates), 'candidate')} can be installed and imported."
+        elif best is None or best.comparison is None:
+            beyond = f"beyond the margin of {self.margin:.3g}"
+            yield f"No candidate is shown to be better than the incumbent {beyond}."
+            if any(too_much(c.lost_to_others) for _, c in self.measured):
+                where = "on an idle machine, under another name"
+                yield f"Others used the CPUs for too long: run it again {where}."
+        else:
+            c = best.comparison
+            ratio = f"{c.point.metric} × {c.ratio.value:.3f} ({best.interval or 'no interval'})"
+            yield f"Use {best.name} ({best.title}): {ratio}."
+            yield f"Lock: {best.lock}"
+        tried = f"{len(self.candidates)} of {self.possible - 1} possible stacks tried"
+        ended = "as many as --max-stacks allows" if self.ended == "most stacks" else self.ended
+        yield f"{tried} in {human_seconds(self.spent_s)}; {ended}. Incumbent: {self.incumbent}"
+
+    def _reservations(self) -> Iterator[str]:
+        """Why there is no verdict on the best of those that were not dropped, and each doubt once."""
+        undecided = [
+            (candidate, c)
+            for candidate, c in self.measured
+            if c.verdict == "undecided" and not candidate.dropped
+        ]
+        for candidate, c in undecided[:_MOST_REASONS]:
+            yield f"{candidate.name}  undecided: {c.reason}"
+        if len(undecided) > _MOST_REASONS:
+            yield f"and {len(undecided) - _MOST_REASONS} more are undecided: --json has the reasons"
+        doubts = {doubt.code: doubt for _, c in reversed(self.measured) for doubt in c.doubts}
+        yield from (f"doubt {doubt.code}: {doubt.evidence}" for doubt in doubts.values())
+
     def document(self) -> dict[str, Any]:
         """The answer, with every candidate, the best first."""
         return {
@@ -99,110 +243,113 @@ class ExplorationResult:
             "possible": self.possible,
             "spent_s": self.spent_s,
             "sessions": list(self.sessions),
-            "candidates": [_candidate_as_data(candidate) for candidate in self.candidates],
+            "candidates": [candidate.document() for candidate in self.candidates],
         }
 
 
-@dataclass(frozen=True)
-class ExploreLimits:
-    """The budget: no batch starts once it is spent.
+@question
+class ExploreStacks(Question):
+    """Build the stacks that SPEC allows, measure them, and find which is faster than the incumbent.
 
-    max_time_s  of builds and trials together; None: no limit
+    uv resolves and installs each stack in a fresh environment. A few stacks at a time run in the same
+    shuffled blocks as the incumbent, and poor ones are dropped early. The verdicts allow for the looks in
+    between and for the number of stacks: the best of forty equal ones does not pass for better.
+
+    A stopped exploration resumes with the same command, and a larger budget continues one that ended.
+    Environments are removed when they are no longer needed; their locks are kept.
+
+    \b
+    Examples:
+      assay stack explore numpy.yaml
+      assay stack explore numpy.yaml --max-time 2h --max-stacks 40
+      assay stack explore numpy.yaml --build-only
+
+    \b
+    Exit codes: 0 a stack is better than the incumbent beyond the margin; 3 none is shown to be;
+    with --build-only, 0 all candidates were built, 1 some can't be;
+    4 SPEC can't be used; 6 another process works on this exploration; 130 stopped; run again to resume.
     """
 
-    max_stacks: int = MAX_STACKS
-    max_time_s: float | None = None
+    spec: PresentFile = argument()
+    max_stacks: Annotated[int, within(1, 10_000)] = option(
+        "Stacks to try, besides the incumbent.", default=20
+    )
+    build_only: bool = option(
+        "Build and import the stacks, and measure nothing; the same command without it measures them.",
+        default=False,
+    )
+    max_time_s: Seconds | None = option(ABOUT_MAX_TIME, default=None, names=("--max-time",))
+    keep: bool = option(ABOUT_KEEP, default=False)
+    quiet: bool = option(QUIET, default=False, output=True)
+    runs: Reference | None = option(RUNS, default=None, local=True)
+    progress: Tell | None = supplied("sessions", default=None)
+    say: Callable[[str], None] | None = supplied("lines", default=None)
+    command_line: Sequence[str] = supplied("command line", default=())
+
+    def answer(self) -> ExplorationResult:
+        """Stacks built, measured next to the incumbent, and compared with it.
+
+        Raises InputError for what can't be explored as written (with uv's reason), BusyError if another Assay
+        process works on this exploration, HostError if this machine or the index can't continue,
+        InterruptedRun after Ctrl-C.
+        """
+        spec = load(Path(self.spec))
+        runs_dir = runs_directory(self.runs).resolve()
+        folder = explorations_dir(runs_dir) / spec.name
+        make_directory(folder)
+        with locked(folder / "lock", f"the exploration {spec.name}"):
+            try:
+                return _Exploration(self, spec, runs_dir, folder).run()
+            finally:
+                reindex(runs_dir)
 
 
-def explore(
-    spec: str | PathLike[str],
-    *,
-    max_stacks: int = MAX_STACKS,
-    max_time_s: float | None = None,
-    keep: bool = False,
-    build_only: bool = False,
-    runs: str | PathLike[str] | None = None,
-    progress: Tell | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    command_line: Sequence[str] = (),
-) -> ExplorationResult:
-    """Stacks built, measured next to the incumbent, and compared with it, like `assay stack explore SPEC`.
-
-    max_stacks  candidates to try, those that can't be built included
-    keep        leave the environments in place
-    build_only  build and import, and measure nothing; a later call without it measures what was built
-    say         receives a line about each step
-
-    The same call resumes a stopped exploration, and a larger budget continues one that ended.
-
-    Raises InputError for what can't be explored as written (with uv's reason), BusyError if another Assay
-    process works on this exploration, HostError if this machine or the index can't continue, InterruptedRun
-    after Ctrl-C.
-    """
-    from assay.durable import locked, make_directory
-    from assay.run.progress import Silence
-    from assay.stacks.explore_spec import load
-    from assay.stacks.storage import explorations_dir
-
-    checked = load(Path(spec))
-    runs_dir = runs_directory(runs).resolve()
-    folder = explorations_dir(runs_dir) / checked.name
-    make_directory(folder)
-    with locked(folder / "lock", f"the exploration {checked.name}"):
-        limits = ExploreLimits(max_stacks, max_time_s)
-        run = _Exploration(
-            checked, runs_dir, folder, limits, keep, progress or Silence, say, command_line, build_only
-        )
-        try:
-            return run.run()
-        finally:
-            reindex(runs_dir)
+explore = function(ExploreStacks, ExploreStacks.answer)
 
 
 @dataclass
 class _Exploration:
     """One call's work on an exploration: all that it knows is in the journal and the run directories."""
 
+    question: ExploreStacks
     spec: Spec
     runs_dir: Path
     folder: Path
-    limits: ExploreLimits
-    keep: bool
-    progress: Tell
-    say: Callable[[str], None]
-    command_line: Sequence[str]
-    build_only: bool
     spent_s: float = 0.0
     candidates: dict[str, ExploredStack] = field(default_factory=dict)  # by name, in the order proposed
 
-    def run(self) -> ExplorationResult:
-        from assay.stacks.measuring import Measuring
-        from assay.stacks.storage import Journal
+    def __post_init__(self) -> None:
+        """Read what earlier calls did."""
+        question, spec = self.question, self.spec
+        self.say = question.say or (lambda _: None)
+        self.journal = Journal.open(self.folder / "journal.jsonl")
+        self.measuring = Measuring(
+            spec.work,
+            self.runs_dir,
+            question.progress or Silence,
+            question.command_line,
+            spec.content.max_repeats,
+        )
 
-        self.journal: Journal = Journal.open(self.folder / "journal.jsonl")
-        self.measuring: Measuring = Measuring(
-            self.spec.work, self.runs_dir, self.progress, self.command_line, self.spec.content.max_repeats
-        )
+    @cached_property
+    def builder(self) -> StackBuilder:
+        """What builds the stacks of the space."""
+        return StackBuilder(self.spec, self._space(), self.runs_dir, self.folder, self.journal, self.say)
+
+    def run(self) -> ExplorationResult:
         self.measuring.check(options_of(self.spec))
-        self.space: Space = self._space()
-        self.builder: StackBuilder = StackBuilder(
-            self.spec, self.space, self.runs_dir, self.folder, self.journal, self.say
-        )
         self.builder.make_incumbent()
         ended: Ended | None = None
         number = 0
         while ended is None:
             number += 1
             ended = self._batch(number)
-        if not self.keep:
+        if not self.question.keep:
             self.builder.remove_all()
         return self._result(ended)
 
     def _space(self) -> Space:
         """The space, found once and kept: an index that grows must not change a running exploration."""
-        from assay.records import digest_of
-        from assay.stacks.explore_spec import Dimension, dimensions, incumbent_values, space_of
-
         digest = digest_of(
             [self.spec.content.model_dump(mode="json"), self.spec.requirements, self.spec.measure]
         )
@@ -237,7 +384,7 @@ class _Exploration:
             proposed = self.journal.lines[-1]
         names = [self._take_in(values) for values in proposed["choices"]]
         running = [name for index, name in enumerate(names) if self._make(name, len(names) - index)]
-        if self.build_only:
+        if self.question.build_only:
             self._drop(running)
         else:
             self._rungs(number, running)
@@ -246,24 +393,21 @@ class _Exploration:
     def _over(self) -> Ended | None:
         if self._time_is_up:
             return "time is up"
-        return "most stacks" if len(self.candidates) >= self.limits.max_stacks else None
+        return "most stacks" if len(self.candidates) >= self.question.max_stacks else None
 
     @property
     def _time_is_up(self) -> bool:
-        return self.limits.max_time_s is not None and self.spent_s >= self.limits.max_time_s
+        return self.question.max_time_s is not None and self.spent_s >= self.question.max_time_s
 
     def _proposals(self) -> list[StackChoice]:
-        from assay.stacks.explore_spec import SEARCHES, Tried
-        from assay.stacks.measuring import gain
-
         search, content = SEARCHES[self.spec.content.search], self.spec.content
         tried = [
             Tried(candidate.choice, None if candidate.comparison is None else gain(candidate.comparison))
             for candidate in self.candidates.values()
         ]
         choices: list[StackChoice] = []
-        for _ in range(min(content.batch, self.limits.max_stacks - len(self.candidates))):
-            choice = search(self.space, tried, content.seed)
+        for _ in range(min(content.batch, self.question.max_stacks - len(self.candidates))):
+            choice = search(self.builder.space, tried, content.seed)
             if choice is None:
                 break
             choices.append(choice)
@@ -271,11 +415,9 @@ class _Exploration:
         return choices
 
     def _take_in(self, values: Sequence[Sequence[str]]) -> str:
-        from assay.stacks.explore_spec import StackChoice
-
         choice = StackChoice(tuple((key, value) for key, value in values))
         name = f"s{len(self.candidates) + 1:02d}"
-        self.candidates[name] = ExploredStack(name, choice, choice.differs(self.space.incumbent))
+        self.candidates[name] = ExploredStack(name, choice, choice.differs(self.builder.space.incumbent))
         return name
 
     def _make(self, name: str, left: int) -> bool:
@@ -283,8 +425,6 @@ class _Exploration:
 
         left  builds of the batch from this one on
         """
-        from dataclasses import replace
-
         candidate = self.candidates[name]
         done = self.builder.make(name, candidate.choice, left, needed=self._is_needed(name))
         self.spent_s += done["seconds"]
@@ -307,8 +447,6 @@ class _Exploration:
 
     def _rungs(self, batch: int, names: Sequence[str]) -> None:
         """Blocks for all, then for the better half, and so on, until the last look or until none is left."""
-        from assay.stacks.measuring import schedule
-
         running, blocks = list(names), 0
         most = self.spec.content.max_repeats
         for rung, look in enumerate(schedule(most), 1):
@@ -328,10 +466,6 @@ class _Exploration:
 
     def _look(self, running: Sequence[str], blocks: int) -> tuple[str, ...]:
         """Compare those that ran with the incumbent; who goes on."""
-        from dataclasses import replace
-
-        from assay.stacks.measuring import survivors
-
         comparisons = []
         most = self.spec.content.max_repeats
         for name in running:
@@ -352,15 +486,11 @@ class _Exploration:
 
     def _drop(self, names: Sequence[str]) -> None:
         """Remove what nothing will run in any more."""
-        if not self.keep:
+        if not self.question.keep:
             in_use = [n for n in self.candidates if n not in names and self._is_needed(n)]
             self.builder.remove(names, in_use=(INCUMBENT, *in_use))
 
     def _result(self, ended: Ended) -> ExplorationResult:
-        from dataclasses import replace
-
-        from assay.stacks.measuring import gain, verdicts
-
         comparisons = {
             name: candidate.comparison
             for name, candidate in self.candidates.items()
@@ -377,35 +507,17 @@ class _Exploration:
         ]
         return ExplorationResult(
             name=self.spec.name,
-            incumbent=str(self.space.incumbent),
+            incumbent=str(self.builder.space.incumbent),
             candidates=(*ranked, *rest),
             best=better[0] if better else None,
-            possible=self.space.size,
+            possible=self.builder.space.size,
             spent_s=self.spent_s,
             ended=ended,
             margin=self.spec.content.margin,
             folder=self.folder,
             sessions=tuple(self.measuring.sessions),
-            build_only=self.build_only,
+            build_only=self.question.build_only,
         )
-
-
-def _candidate_as_data(candidate: ExploredStack) -> dict[str, Any]:
-    from assay.records import to_plain
-
-    return {
-        "name": candidate.name,
-        "values": dict(candidate.choice.values),
-        "changes": dict(candidate.changes),
-        "comparison": None if candidate.comparison is None else to_plain(candidate.comparison),
-        "blocks": candidate.blocks,
-        "dropped": candidate.dropped,
-        "failure": candidate.failure,
-        "why": candidate.why,
-        "log": candidate.log,
-        "same_as": candidate.same_as,
-        "lock": candidate.lock,
-    }
 
 
 @dataclass
@@ -502,8 +614,6 @@ class StackBuilder:
 
     def _time_left(self, left: int) -> str:
         """How long this many builds may take, by those so far; "" before the first has ended."""
-        from assay.units import counted, human_seconds
-
         took = [line["seconds"] for line in self.journal.entries("made") if not line["same_as"]]
         if not took:
             return ""
@@ -519,13 +629,9 @@ class StackBuilder:
         return ""
 
     def _recipe(self, choice: StackChoice) -> EnvironmentRecipe | ImageRecipe:
-        from assay.stacks.explore_spec import recipe_of
-
         return recipe_of(self.spec, self.space, choice)
 
     def _variables(self, choice: StackChoice) -> dict[str, str]:
-        from assay.stacks.explore_spec import variables_of
-
         return variables_of(self.spec, self.space, choice)
 
     def _record(
@@ -537,10 +643,6 @@ class StackBuilder:
         failure: BuildFailure,
     ) -> None:
         """Keep a build's failure where all observations of stacks are read from."""
-        from assay.stacks.known import hardware_here, provenance_here
-        from assay.stacks.stack import Observation, Stack, stack_of
-        from assay.stacks.storage import record_failure
-
         packages = {} if isinstance(place, BuildFailure) else place.packages
         packages = packages or dict(pin.split("==", 1) for pin in recipe.pins)
         system: dict[str, Scalar] = {}

@@ -20,7 +20,6 @@ from assay.questions.question import (
     Answer,
     Question,
     argument,
-    function,
     option,
     progress_line,
     question,
@@ -364,26 +363,45 @@ def reading(done: int, total: int) -> str:
 
 
 @question
-class ListStacks(Question):
-    """List the software stacks that runs have observed, the most recently observed first.
+class ShowStack(Question):
+    """Show what is known of STACK: the beginning of its digest, or runs that have it.
 
-    Every run is an observation: its provenance says which software it ran with, on which hardware. Nothing
-    needs to be recorded. A stack is named by the beginning of its digest.
+    Its software, then each figure with its interval, sessions and doubts, and each failure with its logs.
+    Without STACK: the stacks that runs have observed, the most recently observed first. Every run is an
+    observation: its provenance says which software it ran with, on which hardware. Nothing needs to be
+    recorded.
 
     \b
     Examples:
-      assay stack list
-      assay stack list --package 'torch>=2.8' --workload resnet50
+      assay stack show
+      assay stack show --package 'torch>=2.8' --workload resnet50
+      assay stack show 3f9a
+      assay stack show quickstart:here --all
     """
 
+    all_help = "Also show every metric, and the builds of packages."
+
+    reference: str | None = argument(default=None, metavar="[STACK]")
     package: str | None = option(
-        "Only stacks that meet it, such as torch or 'torch>=2.8'.", default=None, metavar="REQUIREMENT"
+        "Without STACK: only stacks that meet it, such as torch or 'torch>=2.8'.",
+        default=None,
+        metavar="REQUIREMENT",
     )
-    workload: str | None = option("Only what was observed with this workload.", default=None, metavar="NAME")
+    workload: str | None = option(
+        "Without STACK: only what was observed with this workload.", default=None, metavar="NAME"
+    )
     runs: str | PathLike[str] | None = option(RUNS, default=None, local=True)
     progress: Progress | None = progress_line(reading, default=None)
 
-    def answer(self) -> StackListing:
+    def __post_init__(self) -> None:
+        if self.reference is not None and (self.package is not None or self.workload is not None):
+            raise ValueError("--package and --workload choose among all stacks: leave out STACK")
+
+    def answer(self) -> KnownStack | StackListing:
+        """What is known of the stack, or all stacks."""
+        return self.listing() if self.reference is None else self.stack(self.reference)
+
+    def listing(self) -> StackListing:
         """The stacks. Raises InputError if there are no runs, or the requirement is invalid."""
         knowledge = known(runs_directory(self.runs), self.progress)
         matches = _requirement(self.package)
@@ -395,38 +413,37 @@ class ListStacks(Question):
         ]
         return StackListing(tuple(known_stacks(observed)), knowledge.left_out)
 
-
-@question
-class ShowStack(Question):
-    """Show what is known of STACK: the beginning of its digest, or runs that have it.
-
-    Its software, then each figure with its interval, sessions and doubts, and each failure with its logs.
-
-    \b
-    Examples:
-      assay stack show 3f9a
-      assay stack show quickstart:here --all
-    """
-
-    all_help = "Also show every metric, and the builds of packages."
-
-    reference: str = argument(metavar="STACK")
-    runs: str | PathLike[str] | None = option(RUNS, default=None, local=True)
-    progress: Progress | None = progress_line(reading, default=None)
-
-    def answer(self) -> KnownStack:
-        """What is known. Raises InputError if the reference names no stack, or several."""
+    def stack(self, reference: str) -> KnownStack:
+        """What is known of it. Raises InputError if the reference names no stack, or several."""
         directory = runs_directory(self.runs)
         knowledge = known(directory, self.progress)
-        digest = digest_named(directory, knowledge, self.reference)
-        (stack,) = known_stacks(
-            [observation for observation in knowledge.observations if observation.stack.digest == digest]
-        )
+        digest = digest_named(directory, knowledge, reference)
+        (stack,) = known_stacks([seen for seen in knowledge.observations if seen.stack.digest == digest])
         return stack
 
 
-list_stacks = function(ListStacks, ListStacks.answer)
-show_stack = function(ShowStack, ShowStack.answer)
+def list_stacks(
+    *,
+    package: str | None = None,
+    workload: str | None = None,
+    runs: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> StackListing:
+    """The stacks that runs have observed, the most recently observed first, like `assay stack show`.
+
+    Raises InputError if there are no runs, or the requirement is invalid.
+    """
+    return ShowStack(package=package, workload=workload, runs=runs, progress=progress).listing()
+
+
+def show_stack(
+    reference: str, *, runs: str | PathLike[str] | None = None, progress: Progress | None = None
+) -> KnownStack:
+    """What is known of a stack: named by the beginning of its digest, or by runs that have it.
+
+    Raises InputError if the reference names no stack, or several.
+    """
+    return ShowStack(runs=runs, progress=progress).stack(reference)
 
 
 def _evidence(known_stack: KnownStack, hardware: str) -> str:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from assay import launch, plan, read, suite
 from assay.analyse.comparison.sides import led_by, primary_metrics
@@ -42,6 +42,9 @@ from assay.suite import Suite, Systems, document
 from assay.workloads import PARAMS
 
 Block = tuple[str, int]  # session and number
+# helps of options that explorations and bisections have
+ABOUT_MAX_TIME: Final = "Start nothing once builds and trials took this long together: 2h."
+ABOUT_KEEP: Final = "Leave the environments in place."
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from assay.errors import EXIT_OK, EXIT_WORSE, InputError
 from assay.questions.evidence import runs_directory
 from assay.questions.question import RUNS, Answer, Question, Reference, argument, function, option, question
+from assay.stacks.keys import key_text, own_signer, public_key, trusted_keys, write_trusted_keys
 from assay.units import counted
 from assay.view.blocks import Block, Paragraph
 
@@ -143,7 +144,7 @@ class ExportStacks(Question):
         file can't be written.
         """
         from assay.durable import deliver
-        from assay.stacks.bundles import bundle_of, key_text, own_signer, signed
+        from assay.stacks.bundles import bundle_of, signed
         from assay.stacks.known import known
         from assay.stacks.scrubbing import Scrubber
 
@@ -190,7 +191,7 @@ class ImportStacks(Question):
         from assay.durable import make_directory, write_atomic
         from assay.inputs import read_whole
         from assay.stacks import bundles
-        from assay.stacks.bundles import read_recorded, trusted_keys
+        from assay.stacks.bundles import read_recorded
         from assay.stacks.storage import bundle_names, bundles_dir
 
         directory, source = runs_directory(self.runs), Path(self.path)
@@ -234,8 +235,6 @@ class TrustKey(Question):
 
     def answer(self) -> TrustedKeys:
         """The keys. Raises InputError if it is not a key, or is the own one."""
-        from assay.stacks.bundles import key_text, own_signer, public_key, trusted_keys, write_trusted_keys
-
         directory = runs_directory(self.runs)
         own = key_text(own_signer(directory).public_key)
         trusted = dict(trusted_keys(directory))

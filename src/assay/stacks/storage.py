@@ -13,13 +13,15 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.durable import append, make_directory, sync, write_atomic
 from assay.errors import InputError, Problem
 from assay.inputs import read_whole
 from assay.records import digest_of, to_json, to_plain
-from assay.stacks.stack import Observation
+
+if TYPE_CHECKING:
+    from assay.stacks.stack import Observation
 
 _FOLDER: Final = ".stacks"  # no suite has such a name
 

@@ -221,13 +221,13 @@ metric_history = question_handler("/history", "A metric over sessions, like `ass
 scaling_curves = question_handler("/scale", "What more workers gain, like `assay scale --json`", Scale)
 
 
-@json_handler("/stacks", "Observed software stacks, like `assay stack list --json`")
+@json_handler("/stacks", "Observed software stacks, like `assay stack show --json`")
 def observed_stacks(site: Site, package: Name = None, workload: Name = None) -> Document:
     """The most recently observed first."""
     return json_answer(list_stacks(package=some(package), workload=some(workload), runs=site.runs).document())
 
 
-@json_handler("/stack", "One software stack, like `assay stack show --json`")
+@json_handler("/stack", "One software stack, like `assay stack show STACK --json`")
 def observed_stack(site: Site, stack: Required) -> Document:
     """By the beginning of its digest, or by runs that have it."""
     return json_answer(show_stack(stack, runs=site.runs).document())

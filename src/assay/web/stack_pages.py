@@ -37,7 +37,7 @@ _COLUMNS = ("", "on", "value", "95 %", "runs", "sessions", "doubts")
 
 @get("/stacks", sync_to_thread=True, include_in_schema=False)
 def stacks(site: Site, package: Name = None, workload: Name = None) -> Response[str]:
-    """The stacks, the most recently observed first, like `assay stack list`."""
+    """The stacks, the most recently observed first, like `assay stack show`."""
     only = {"package": some(package), "workload": some(workload)}
     form = QuestionForm(
         "/stacks",
@@ -66,14 +66,14 @@ def stacks(site: Site, package: Name = None, workload: Name = None) -> Response[
 
     return form.answer(
         answer,
-        command=command_line("stack", "list", **{f"--{name}": value for name, value in only.items()}),
+        command=command_line("stack", "show", **{f"--{name}": value for name, value in only.items()}),
         actions=[("As JSON", with_query("/api/v1/stacks", **only))],
     )
 
 
 @get("/stacks/{digest:str}", sync_to_thread=True, include_in_schema=False)
 def stack(site: Site, digest: str) -> Response[str]:
-    """One stack: its figures with their sessions, its failures, its packages, like `assay stack show`."""
+    """One stack: figures with their sessions, failures, packages, like `assay stack show STACK`."""
     try:
         known_stack = show_stack(digest, runs=site.runs)
     except InputError as error:

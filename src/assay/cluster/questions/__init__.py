@@ -10,7 +10,7 @@ COMMANDS: Final = CommandTable(
     "Grant runs on Kubernetes or OpenShift the rights they need, and prepare a cluster for them.",
     {
         "prepare": (
-            "assay.cli.prepare:prepare",
+            "assay.cluster.questions.prepare:PrepareCluster",
             "Prepare a cluster for SYSTEM: operators, node settings, storage, and rights of its pods.",
         ),
         "openstack": (
