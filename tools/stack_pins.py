@@ -22,10 +22,25 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from assay.stacks.image import BASES, FRAMEWORKS, OF_WHEEL, PublishedRelease
-from assay.stacks.image import ROOTS as WANTED
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "assay" / "stacks" / "pins.json"
 LOCKS = TARGET.with_name("frameworks.json")
+# packages that payloads import
+WANTED = (
+    *(
+        "botocore",
+        "h5py",
+        "mlcommons-loadgen",
+        "monai",
+        "mpi4py",
+        "numpy",
+        "onnx",
+        "onnxruntime",
+        "onnxscript",
+    ),
+    *("pillow", "pycocotools", "sacrebleu", "s3fs", "sacremoses", "scipy", "segmentation-models-pytorch"),
+    *("timm", "tokenizers", "torch", "torchmetrics", "torchvision", "transformers", "webdataset"),
+)
 
 
 def environments() -> list[dict[str, str]]:

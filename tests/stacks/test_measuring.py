@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 from assay import read
+from assay.analyse.statistics.sequential import looks
 from assay.errors import InputError
 from assay.records import Point
 from assay.run.progress import Silence
@@ -16,7 +17,6 @@ from assay.stacks.measuring import (
     comparison,
     gain,
     ranking_metrics,
-    schedule,
     survivors,
     verdicts,
 )
@@ -85,7 +85,7 @@ def test_of_many_equal_stacks_hardly_ever_one_is_called_faster() -> None:
     for _ in range(200):
         whole = [_pairs(f"s{at}", 0.0, 12, noise) for at in range(10)]
         called = set()
-        for look in schedule(12):
+        for look in looks(12):
             found = {
                 one.name: comparison(
                     CandidateBlocks(one.name, one.values[:look]), RATE, "incumbent", 0.02, 12

@@ -13,8 +13,9 @@ Performance indicators never decide by themselves. One that is shown to order st
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final, Literal
 
 from packaging.requirements import Requirement
@@ -104,82 +105,190 @@ class Evidence:
         return bool({candidate.verdict for candidate in self.candidates} - {"reference", "undecided"})
 
 
-def meets(stack: Stack, requirements: Iterable[Requirement], python: str | None) -> bool:
-    """Whether a stack has every required package at an allowed version, and this Python, major.minor."""
-    own = str(stack.system.get("python.version") or "")
-    if python is not None and own.split(".")[:2] != python.split(".")[:2]:
-        return False
-    return all(
-        _allowed(stack.packages.get(canonicalize_name(requirement.name)), requirement)
-        for requirement in requirements
-    )
+@dataclass(frozen=True)
+class AdviceRequest:
+    """What advice is asked for, and what is known.
 
-
-def _allowed(version: str | None, requirement: Requirement) -> bool:
-    return version is not None and requirement.specifier.contains(version, prereleases=True)
-
-
-def gather(
-    observed: Sequence[Observation],
-    requirements: Sequence[Requirement],
-    hardware: HardwareClass,
-    *,
-    python: str | None,
-    since: float,
-    latest: Mapping[str, str],
-    margin: float,
-    deciding: MetricSeries | None,
-) -> Evidence:
-    """The candidates and their comparison with the reference.
-
-    python    major.minor of the target; None: any
-    since     observations before are stale, seconds since the epoch
-    latest    the versions that a resolver picks without any knowledge: if measured, they are the reference
-    deciding  whose figures decide; None: nothing does
-
-    The reference is otherwise the candidate with the most sessions.
+    python   version of the target; candidates have the same major and minor one
+    since    observations before are stale, seconds since the epoch
+    latest   the versions that a resolver picks without any knowledge: if measured, they are the reference
+    margin   share that counts as equal
     """
-    meeting = [observation for observation in observed if meets(observation.stack, requirements, python)]
-    local = [observation for observation in meeting if observation.hardware.digest == hardware.digest]
-    fresh = [observation for observation in local if observation.at >= since]
-    failures = [observation for observation in fresh if observation.failure is not None]
-    by_software = _by_software(
-        observation
-        for observation in observed
-        if deciding
-        and observation.at >= since
-        and (series := series_of(observation))
-        and series.key == deciding.key
-    )
-    measured = {software: _undisturbed(observations) for software, observations in by_software.items()}
-    names = [canonicalize_name(requirement.name) for requirement in requirements]
-    candidates = [
-        Candidate(
-            name=_name(observations[0].stack, names),
-            stack=observations[0].stack,
-            observations=tuple(observations),
-            failures=tuple(f for f in failures if f.stack.packages == observations[0].stack.packages),
-            level=level(observations),
-            peaks=_peaks(software, deciding, fresh),
+
+    observed: Sequence[Observation]
+    requirements: Sequence[Requirement]
+    hardware: HardwareClass
+    python: str
+    since: float
+    latest: Mapping[str, str]
+    margin: float
+
+    def evidence(
+        self, workload: str | None, goal: Goal
+    ) -> tuple[Evidence, tuple[IndicatorPrediction, ...], IndicatorPrediction | None]:
+        """The evidence; how well indicators predict the workload; the one that the evidence is of, if one is.
+
+        Indicators speak only for performance, and only where the workload's figures decide nothing.
+        """
+        series = self._deciding(workload)
+        evidence = self._gathered(series)
+        indicators = () if series is None else self._indicators(series)
+        if goal == "performance" and not evidence.compared:
+            for prediction in indicators:
+                predicted = self._gathered(prediction.indicator) if prediction.predicts else None
+                if predicted is not None and predicted.compared:
+                    return predicted, indicators, prediction
+        return evidence, indicators, None
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the required packages."""
+        return [canonicalize_name(requirement.name) for requirement in self.requirements]
+
+    def _met_by(self, stack: Stack) -> bool:
+        """Whether a stack has every required package at an allowed version, and the target's Python."""
+        own = str(stack.system.get("python.version") or "")
+        versions = [stack.packages.get(name) for name in self.names]
+        return own.split(".")[:2] == self.python.split(".")[:2] and all(
+            version is not None and requirement.specifier.contains(version, prereleases=True)
+            for version, requirement in zip(versions, self.requirements, strict=True)
         )
-        for software, observations in measured.items()
-        if meets(observations[0].stack, requirements, python)
-    ]
-    ordered = _reference_first(candidates, names, latest)
-    worked = {str(candidate.stack.packages) for candidate in candidates}
-    return Evidence(
-        series=deciding,
-        candidates=_compared(ordered, measured, names, margin),
-        latest=bool(ordered) and _is_latest(ordered[0], names, latest),
-        broken=tuple(failure for failure in failures if str(failure.stack.packages) not in worked),
-        foreign=len(meeting) - len(local),
-        stale=len(local) - len(fresh),
-        busy=sum(
-            len(observations) - len(measured[software])
-            for software, observations in by_software.items()
-            if meets(observations[0].stack, requirements, python)
-        ),
-    )
+
+    def _fresh(self) -> Iterator[Observation]:
+        return (observation for observation in self.observed if observation.at >= self.since)
+
+    def _deciding(self, workload: str | None) -> MetricSeries | None:
+        """What decides: the series of one workload that measured most of the stacks that meet them.
+
+        workload  only series of it; None: of any but the indicators
+
+        If none of them was measured, it is the one that measured most of all stacks: an indicator may
+        predict it.
+        """
+        stacks: dict[str, set[str]] = {}
+        meeting: dict[str, list[str]] = {}
+        named: dict[str, MetricSeries] = {}
+        for observation in self._fresh():
+            series = series_of(observation)
+            if series is None or series.hardware.digest != self.hardware.digest:
+                continue
+            name = series.workload.workload
+            if name == INDICATORS or workload not in (None, name):
+                continue
+            key = str(series.key)
+            named.setdefault(key, series)
+            stacks.setdefault(key, set()).add(observation.stack.digest)
+            if self._met_by(observation.stack):
+                meeting.setdefault(key, []).append(observation.stack.digest)
+
+        def coverage(key: str) -> tuple[int, int, int]:
+            own = meeting.get(key, [])
+            return len(set(own)), len(own), len(stacks[key])
+
+        return named[max(named, key=coverage)] if named else None
+
+    def _indicators(self, series: MetricSeries) -> tuple[IndicatorPrediction, ...]:
+        """How well each indicator predicts this series, the best first."""
+        here = [seen for seen in self._fresh() if seen.hardware.digest == series.hardware.digest]
+        return tuple(prediction for prediction in predictions(here) if prediction.workload.key == series.key)
+
+    def _gathered(self, deciding: MetricSeries | None) -> Evidence:
+        """The candidates and their comparison with the reference.
+
+        deciding  whose figures decide; None: nothing does
+
+        The reference is the candidate with the newest versions, else the one with the most sessions.
+        """
+        meeting = [seen for seen in self.observed if self._met_by(seen.stack)]
+        local = [seen for seen in meeting if seen.hardware.digest == self.hardware.digest]
+        fresh = [seen for seen in local if seen.at >= self.since]
+        failures = [seen for seen in fresh if seen.failure is not None]
+        by_software = self._by_software(deciding)
+        measured = {software: _undisturbed(observations) for software, observations in by_software.items()}
+        candidates = [
+            self._candidate(observations, failures, fresh, deciding)
+            for observations in measured.values()
+            if self._met_by(observations[0].stack)
+        ]
+        ordered = sorted(candidates, key=self._place)
+        worked = {str(candidate.stack.packages) for candidate in candidates}
+        return Evidence(
+            series=deciding,
+            candidates=self._compared(ordered, measured),
+            latest=bool(ordered) and self._is_latest(ordered[0]),
+            broken=tuple(failure for failure in failures if str(failure.stack.packages) not in worked),
+            foreign=len(meeting) - len(local),
+            stale=len(local) - len(fresh),
+            busy=sum(
+                len(observations) - len(measured[software])
+                for software, observations in by_software.items()
+                if self._met_by(observations[0].stack)
+            ),
+        )
+
+    def _by_software(self, deciding: MetricSeries | None) -> dict[str, list[Observation]]:
+        """What the series observed of the same software together, the newest first."""
+        by_software: dict[str, list[Observation]] = {}
+        for observation in self._fresh():
+            series = series_of(observation)
+            if deciding is not None and series is not None and series.key == deciding.key:
+                by_software.setdefault(software_of(observation.stack), []).append(observation)
+        return {name: sorted(every, key=lambda seen: -seen.at) for name, every in by_software.items()}
+
+    def _candidate(
+        self,
+        observations: Sequence[Observation],
+        failures: Sequence[Observation],
+        fresh: Sequence[Observation],
+        deciding: MetricSeries | None,
+    ) -> Candidate:
+        stack = observations[0].stack
+        versions = ", ".join(f"{name} {stack.packages[name]}" for name in self.names)
+        return Candidate(
+            name=f"{versions} [{stack.digest[:8]}]",
+            stack=stack,
+            observations=tuple(observations),
+            failures=tuple(failure for failure in failures if failure.stack.packages == stack.packages),
+            level=level(observations),
+            peaks=_peaks(software_of(stack), deciding, fresh),
+        )
+
+    def _is_latest(self, candidate: Candidate) -> bool:
+        return all(candidate.stack.packages.get(name) == self.latest.get(name) for name in self.names)
+
+    def _place(self, candidate: Candidate) -> tuple[bool, int, float]:
+        """The reference has the lowest one."""
+        return not self._is_latest(candidate), -candidate.level.sessions, -candidate.newest
+
+    def _compared(
+        self, candidates: Sequence[Candidate], measured: Mapping[str, Sequence[Observation]]
+    ) -> tuple[Candidate, ...]:
+        """The reference, and those that have a ratio to it, with verdicts that may be claimed jointly.
+
+        measured  every stack that was measured in the same series: what links the candidates
+        """
+        if not candidates:
+            return ()
+        reference, *others = candidates
+        linked = LinkedStacks(measured)
+        compared, comparisons, rivals = [], [], 1
+        for candidate in others:
+            sides = software_of(reference.stack), software_of(candidate.stack)
+            result = linked.compare(*sides, (reference.name, candidate.name), self.margin)
+            if result is not None:
+                through = tuple(self._link_name(measured[link][0].stack) for link in result.through)
+                compared.append(replace(candidate, through=through))
+                comparisons.append(result.comparison)
+                rivals = max(rivals, result.rivals)
+        claimed = corrected(comparisons, rivals)
+        pairs = zip(compared, claimed, strict=True)
+        return reference, *(replace(candidate, comparison=c) for candidate, c in pairs)
+
+    def _link_name(self, stack: Stack) -> str:
+        """Of a stack that need not meet the requirements, nor be of the same Python."""
+        versions = [f"{name} {stack.packages[name]}" for name in self.names if name in stack.packages]
+        python = stack.system.get("python.version")
+        return ", ".join([*versions, *([f"Python {python}"] if python else [])]) + f" [{stack.digest[:8]}]"
 
 
 def _peaks(
@@ -190,139 +299,19 @@ def _peaks(
         return ()
     question = deciding.workload.question
     return tuple(
-        observation
-        for observation in observed
-        if observation.metric is not None
-        and observation.metric.name == PEAK_RSS.name
-        and observation.workload is not None
-        and observation.workload.question == question
-        and software_of(observation.stack) == software
+        seen
+        for seen in observed
+        if seen.metric is not None
+        and seen.metric.name == PEAK_RSS.name
+        and seen.workload is not None
+        and seen.workload.question == question
+        and software_of(seen.stack) == software
     )
-
-
-def deciding_series(
-    observed: Iterable[Observation],
-    requirements: Sequence[Requirement],
-    hardware: HardwareClass,
-    *,
-    python: str | None,
-    since: float,
-    workload: str | None = None,
-) -> MetricSeries | None:
-    """What decides: the series of one workload that measured most of the stacks that meet the requirements.
-
-    workload  only series of it; None: of any but the indicators
-
-    If none of them was measured, it is the one that measured most of all stacks: an indicator may predict it.
-    """
-    stacks: dict[tuple[str, str, str], set[str]] = {}
-    meeting: dict[tuple[str, str, str], list[str]] = {}
-    named: dict[tuple[str, str, str], MetricSeries] = {}
-    for observation in observed:
-        series = series_of(observation)
-        if series is None or series.workload.workload == INDICATORS or observation.at < since:
-            continue
-        if series.hardware.digest != hardware.digest or workload not in (None, series.workload.workload):
-            continue
-        named.setdefault(series.key, series)
-        stacks.setdefault(series.key, set()).add(observation.stack.digest)
-        if meets(observation.stack, requirements, python):
-            meeting.setdefault(series.key, []).append(observation.stack.digest)
-
-    def coverage(key: tuple[str, str, str]) -> tuple[int, int, int]:
-        own = meeting.get(key, [])
-        return len(set(own)), len(own), len(stacks[key])
-
-    return named[max(named, key=coverage)] if named else None
-
-
-def indicators_of(
-    observed: Iterable[Observation], series: MetricSeries | None, since: float
-) -> tuple[IndicatorPrediction, ...]:
-    """How well each indicator predicts this series, the best first."""
-    if series is None:
-        return ()
-    here = [
-        observation
-        for observation in observed
-        if observation.at >= since and observation.hardware.digest == series.hardware.digest
-    ]
-    return tuple(prediction for prediction in predictions(here) if prediction.workload.key == series.key)
-
-
-def _by_software(observed: Iterable[Observation]) -> dict[str, list[Observation]]:
-    """Observations of the same software together, the newest first."""
-    by_software: dict[str, list[Observation]] = {}
-    for observation in observed:
-        by_software.setdefault(software_of(observation.stack), []).append(observation)
-    return {
-        software: sorted(observations, key=lambda observation: -observation.at)
-        for software, observations in by_software.items()
-    }
 
 
 def _undisturbed(observed: list[Observation]) -> list[Observation]:
     """Those that others did not disturb beyond what allows a verdict; all of them if each was disturbed."""
     return [observation for observation in observed if observation.lost_to_others <= MOST_LOST] or observed
-
-
-def _name(stack: Stack, required: Sequence[str]) -> str:
-    return ", ".join(f"{name} {stack.packages[name]}" for name in required) + f" [{stack.digest[:8]}]"
-
-
-def _link_name(stack: Stack, required: Sequence[str]) -> str:
-    """Of a stack that need not meet the requirements, nor be of the same Python."""
-    versions = [f"{name} {stack.packages[name]}" for name in required if name in stack.packages]
-    python = stack.system.get("python.version")
-    return ", ".join([*versions, *([f"Python {python}"] if python else [])]) + f" [{stack.digest[:8]}]"
-
-
-def _is_latest(candidate: Candidate, names: Sequence[str], latest: Mapping[str, str]) -> bool:
-    return all(candidate.stack.packages.get(name) == latest.get(name) for name in names)
-
-
-def _reference_first(
-    candidates: list[Candidate], names: Sequence[str], latest: Mapping[str, str]
-) -> list[Candidate]:
-    def place(candidate: Candidate) -> tuple[bool, int, float]:
-        return not _is_latest(candidate, names, latest), -candidate.level.sessions, -candidate.newest
-
-    return sorted(candidates, key=place)
-
-
-def _compared(
-    candidates: Sequence[Candidate],
-    measured: Mapping[str, Sequence[Observation]],
-    names: Sequence[str],
-    margin: float,
-) -> tuple[Candidate, ...]:
-    """The reference, and those that have a ratio to it, with verdicts that may be claimed jointly.
-
-    measured  every stack that was measured in the same series: what links the candidates
-    """
-    if not candidates:
-        return ()
-    reference, *others = candidates
-    linked = LinkedStacks(measured)
-    compared = []
-    rivals = 1
-    for candidate in others:
-        sides = software_of(reference.stack), software_of(candidate.stack)
-        result = linked.compare(*sides, (reference.name, candidate.name), margin)
-        if result is not None:
-            through = tuple(_link_name(measured[link][0].stack, names) for link in result.through)
-            compared.append(replace(candidate, comparison=result.comparison, through=through))
-            rivals = max(rivals, result.rivals)
-    comparisons = corrected(
-        [candidate.comparison for candidate in compared if candidate.comparison is not None], rivals
-    )
-    return (
-        reference,
-        *(
-            replace(candidate, comparison=comparison)
-            for candidate, comparison in zip(compared, comparisons, strict=True)
-        ),
-    )
 
 
 def pick(evidence: Evidence, goal: Goal) -> Candidate | None:
@@ -332,6 +321,8 @@ def pick(evidence: Evidence, goal: Goal) -> Candidate | None:
     stable       of those that worked in several sessions without a failure, and are not slower than the
                  reference, the one observed in most
     """
+    if goal not in ("performance", "stable"):
+        return None
     sound = [candidate for candidate in evidence.candidates if not candidate.failures]
     if goal == "stable":
         steady = [

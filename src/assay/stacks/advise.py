@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from assay.durable import deliver, make_directory
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError
 from assay.questions.browsing import has_runs
 from assay.questions.compare import Margin
@@ -18,42 +24,46 @@ from assay.questions.question import (
     RUNS,
     Answer,
     Question,
-    Reads,
     argument,
     function,
     option,
     progress_line,
     question,
 )
-from assay.records import DEFAULT_MARGIN, to_plain
-from assay.stacks.advice import Goal
+from assay.questions.values import Seconds
+from assay.records import DEFAULT_MARGIN, Scalar, Shape, to_plain
+from assay.stacks.advice import GOALS, AdviceRequest, Candidate, Evidence, Goal, front, pick
+from assay.stacks.advisories import Advisory, AdvisoryDatabase, AdvisorySource, IndexAdvisories
+from assay.stacks.containerfile import ContainerFile, containerfile_of_lock
 from assay.stacks.diff import TO_MEASURE
+from assay.stacks.indicators import (
+    INDICATORS,
+    IndicatorPrediction,
+    correlation,
+    prediction_lines,
+)
+from assay.stacks.knowledge import Knowledge
 from assay.stacks.known import (
     Progress,
     day,
     doubt_lines,
     failure_lines,
+    hardware_document,
+    hardware_here,
     known,
+    observation_document,
     reading,
     session_names,
     some_of,
+    stack_document,
 )
-from assay.units import counted, human, margin_of, seconds
+from assay.stacks.stack import HardwareClass, Observation
+from assay.stacks.storage import has_more_than_runs
+from assay.stacks.uv import Lock, Target, requirements_of, resolve, with_hashes
+from assay.units import counted, human, margin_of
+from assay.view import figures
 from assay.view.blocks import Block, Paragraph
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from packaging.requirements import Requirement
-
-    from assay.records import Scalar
-    from assay.stacks.advice import Candidate, Evidence
-    from assay.stacks.advisories import Advisory, AdvisorySource
-    from assay.stacks.containerfile import ContainerFile
-    from assay.stacks.indicators import IndicatorPrediction, MetricSeries
-    from assay.stacks.knowledge import Knowledge
-    from assay.stacks.stack import HardwareClass, Observation
-    from assay.stacks.uv import Lock, Target
+from assay.view.sentences.sentences import evidence, needed, questions
 
 DEFAULT_MAX_AGE_S: Final = 365 * 86400.0
 INDEX: Final = "index"
@@ -64,13 +74,6 @@ _PYPI: Final = "https://pypi.org/simple"
 _MOST_EXCLUDED: Final = 50  # vulnerable versions that are excluded before giving up
 _THREADS: Final = "OMP_NUM_THREADS"
 _MOST_RESOLVED: Final = 6  # candidates of which the size and age are shown
-
-
-def _duration(text: str) -> float:
-    time_s = seconds(text)
-    if not time_s > 0:
-        raise ValueError(f"{text}: expected a time above 0, such as 10s")
-    return time_s
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,25 @@ class CandidateFigures:
     newest_at: float | None
     advisories: int | None
     on_front: bool
+
+    def document(self) -> dict[str, Any]:
+        """The candidate with what was observed of it."""
+        candidate = self.candidate
+        return {
+            "stack": stack_document(candidate.stack),
+            "name": candidate.name,
+            "verdict": candidate.verdict,
+            "comparison": None if candidate.comparison is None else to_plain(candidate.comparison),
+            "through": list(candidate.through),
+            "level": asdict(candidate.level),
+            "observations": [observation_document(seen) for seen in candidate.observations],
+            "failures": [observation_document(seen) for seen in candidate.failures],
+            "size_bytes": self.size_bytes,
+            "newest_at": self.newest_at,
+            "memory": None if candidate.memory is None else asdict(candidate.memory),
+            "advisories": self.advisories,
+            "on_front": self.on_front,
+        }
 
 
 @dataclass(frozen=True)
@@ -156,9 +178,6 @@ class StackAdvice(Answer):
 
     def document(self) -> dict[str, Any]:
         """The advice with its reasons and both files."""
-        from assay.stacks.indicators import prediction_document
-        from assay.stacks.known import hardware_document, observation_document, stack_document
-
         evidence, series = self.evidence, self.evidence.series
         return {
             "schema": "assay.stack-advice/1",
@@ -172,9 +191,9 @@ class StackAdvice(Answer):
             "workload": None if series is None else series.workload.workload,
             "metric": None if series is None else series.metric.name,
             "series": None if series is None else series.title,
-            "indicator": None if self.indicator is None else prediction_document(self.indicator),
-            "indicators": [prediction_document(indicator) for indicator in self.indicators],
-            "candidates": [_candidate_as_data(candidate) for candidate in self.candidates],
+            "indicator": None if self.indicator is None else self.indicator.document(),
+            "indicators": [indicator.document() for indicator in self.indicators],
+            "candidates": [candidate.document() for candidate in self.candidates],
             "newest_measured": evidence.latest,
             "not_used": {"other_hardware": evidence.foreign, "stale": evidence.stale, "busy": evidence.busy},
             "broken": [
@@ -192,9 +211,6 @@ class StackAdvice(Answer):
 
 
 def _check(goal: str, workload: str | None, database: AdvisorySource | None) -> None:
-    from assay.stacks.advice import GOALS
-    from assay.stacks.indicators import INDICATORS
-
     if goal not in GOALS:
         raise InputError(f"{goal!r} is not a goal; choose from {', '.join(GOALS)}")
     if goal == "security" and database is None:
@@ -206,78 +222,14 @@ def _check(goal: str, workload: str | None, database: AdvisorySource | None) -> 
         )
 
 
-def _pick(evidence: Evidence, goal: Goal) -> Candidate | None:
-    from assay.stacks.advice import pick
-
-    return pick(evidence, goal) if goal in ("performance", "stable") else None
-
-
-@dataclass(frozen=True)
-class _Question:
-    """What advice is asked for, and what is known: the arguments of `gather`."""
-
-    observed: Sequence[Observation]
-    requirements: Sequence[Requirement]
-    hardware: HardwareClass
-    python: str
-    since: float
-    latest: Mapping[str, str]
-    margin: float
-
-    def answer(
-        self, workload: str | None, goal: Goal
-    ) -> tuple[Evidence, tuple[IndicatorPrediction, ...], IndicatorPrediction | None]:
-        """The evidence; how well indicators predict the workload; the one that the evidence is of, if one is.
-
-        Indicators speak only for performance, and only where the workload's figures decide nothing.
-        """
-        from assay.stacks.advice import deciding_series, indicators_of
-
-        series = deciding_series(
-            self.observed,
-            self.requirements,
-            self.hardware,
-            python=self.python,
-            since=self.since,
-            workload=workload,
-        )
-        evidence = self._evidence(series)
-        indicators = indicators_of(self.observed, series, self.since)
-        if goal == "performance" and not evidence.compared:
-            for prediction in indicators:
-                predicted = self._evidence(prediction.indicator) if prediction.predicts else None
-                if predicted is not None and predicted.compared:
-                    return predicted, indicators, prediction
-        return evidence, indicators, None
-
-    def _evidence(self, deciding: MetricSeries | None) -> Evidence:
-        from assay.stacks.advice import gather
-
-        return gather(
-            self.observed,
-            self.requirements,
-            self.hardware,
-            python=self.python,
-            since=self.since,
-            latest=self.latest,
-            margin=self.margin,
-            deciding=deciding,
-        )
-
-
-def _known(runs_dir: Path, progress: Callable[[int, int], None] | None) -> Knowledge:
+def _known(runs_dir: Path, progress: Progress | None) -> Knowledge:
     """What is known; nothing if there are no runs yet, which the advice then says."""
-    from assay.stacks.knowledge import Knowledge
-    from assay.stacks.storage import has_more_than_runs
-
     if not (has_runs(runs=runs_dir) or has_more_than_runs(runs_dir)):
         return Knowledge((), {})
     return known(runs_dir, progress)
 
 
 def _database(source: str | PathLike[str] | None) -> AdvisorySource | None:
-    from assay.stacks.advisories import AdvisoryDatabase, IndexAdvisories
-
     if source == INDEX:
         return IndexAdvisories(os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("UV_INDEX_URL") or _PYPI)
     return None if source is None else AdvisoryDatabase.read(Path(source))
@@ -285,24 +237,13 @@ def _database(source: str | PathLike[str] | None) -> AdvisorySource | None:
 
 def _hardware(knowledge: Knowledge, prefix: str | None) -> HardwareClass:
     if prefix is None:
-        from assay.stacks.known import hardware_here
-
         return hardware_here()
     classes = {observation.hardware.digest: observation.hardware for observation in knowledge.observations}
-    matching = [hardware_class for digest, hardware_class in classes.items() if digest.startswith(prefix)]
+    matching = [hardware for digest, hardware in classes.items() if digest.startswith(prefix)]
     if len(matching) == 1:
         return matching[0]
-    listed = (
-        "; ".join(f"{digest[:8]} {hardware_class}" for digest, hardware_class in sorted(classes.items()))
-        or "none"
-    )
-    raise InputError(f"{prefix}: names {len(matching)} hardware classes; those observed: {listed}")
-
-
-def _python_here() -> str:
-    import platform
-
-    return platform.python_version()
+    listed = "; ".join(f"{digest[:8]} {hardware}" for digest, hardware in sorted(classes.items()))
+    raise InputError(f"{prefix}: names {len(matching)} hardware classes; those observed: {listed or 'none'}")
 
 
 def _lock_of(
@@ -312,10 +253,6 @@ def _lock_of(
 
     Raises InputError, with uv's reason, if not even these can.
     """
-    from packaging.utils import canonicalize_name
-
-    from assay.stacks.uv import resolve
-
     packages = chosen.stack.packages
     try:
         lock = resolve(specification, target, (f"{name}=={version}" for name, version in packages.items()))
@@ -329,8 +266,6 @@ def _without_vulnerable(
     specification: Sequence[str], target: Target, latest: Lock, database: AdvisorySource
 ) -> tuple[Lock, tuple[str, ...]]:
     """The newest versions without a known vulnerability. Raises InputError if there are none."""
-    from assay.stacks.uv import resolve
-
     lock, excluded = latest, dict[str, None]()
     while vulnerable := database.affecting(lock.versions):
         excluded.update(dict.fromkeys(f"{advisory.package}!={advisory.version}" for advisory in vulnerable))
@@ -352,8 +287,6 @@ def _variables(chosen: Candidate | None, hardware: HardwareClass) -> dict[str, S
 
 def _usual_threads(chosen: Candidate, hardware: HardwareClass) -> str | None:
     """CPUs divided by the ranks of a node; None if the CPUs are unknown."""
-    from assay.records import Shape
-
     workload = chosen.observations[0].workload
     if hardware.cpus is None or workload is None:
         return None
@@ -364,7 +297,6 @@ def _usual_threads(chosen: Candidate, hardware: HardwareClass) -> str | None:
 def _choices(
     lock: Lock, requirements: Sequence[Requirement], chosen: Candidate | None
 ) -> tuple[PackageChoice, ...]:
-    from packaging.utils import canonicalize_name
 
     named = {canonicalize_name(requirement.name) for requirement in requirements}
     observed = {} if chosen is None else chosen.stack.packages
@@ -385,75 +317,42 @@ def _figures(
     database: AdvisorySource | None,
 ) -> tuple[CandidateFigures, ...]:
     """The candidates next to the goals that compete; size and age are unknown if one can't be resolved."""
-    from assay.stacks.advice import front
-
-    locks: dict[str, Lock | None] = {}
+    locks: dict[str, Lock] = {}
     for candidate in evidence.candidates[:_MOST_RESOLVED]:
-        try:
+        with suppress(InputError):
             locks[candidate.stack.digest] = _lock_of(specification, target, candidate, requirements)[0]
-        except InputError:
-            locks[candidate.stack.digest] = None
-    sizes = {digest: lock.size_bytes if lock else None for digest, lock in locks.items()}
+    sizes = {digest: lock.size_bytes for digest, lock in locks.items()}
     ages = {digest: _newest(lock) for digest, lock in locks.items()}
+    vulnerable = {
+        digest: len(database.affecting(lock.versions)) for digest, lock in locks.items() if database
+    }
     best = front(evidence, sizes, ages)
     return tuple(
         CandidateFigures(
-            candidate,
-            sizes.get(candidate.stack.digest),
-            ages.get(candidate.stack.digest),
-            len(database.affecting(lock.versions))
-            if database and (lock := locks.get(candidate.stack.digest))
-            else None,
-            candidate.stack.digest in best,
+            candidate, sizes.get(digest), ages.get(digest), vulnerable.get(digest), digest in best
         )
         for candidate in evidence.candidates
+        for digest in [candidate.stack.digest]
     )
 
 
-def _newest(lock: Lock | None) -> float | None:
-    times = (
-        [package.uploaded_at for package in lock.packages if package.uploaded_at is not None] if lock else []
-    )
-    return max(times, default=None)
+def _newest(lock: Lock) -> float | None:
+    return max((p.uploaded_at for p in lock.packages if p.uploaded_at is not None), default=None)
 
 
 def _failures(
     knowledge: Knowledge, lock: Lock, requirements: Sequence[Requirement], machine: HardwareClass
 ) -> tuple[Observation, ...]:
-    from packaging.utils import canonicalize_name
-
-    named = {
-        canonicalize_name(requirement.name): lock.versions.get(canonicalize_name(requirement.name))
-        for requirement in requirements
-    }
+    """What is known to fail on this hardware, of stacks with the required packages at these versions."""
+    names = [canonicalize_name(requirement.name) for requirement in requirements]
+    named = {name: lock.versions.get(name) for name in names}
     return tuple(
-        observation
-        for observation in knowledge.observations
-        if observation.failure is not None
-        and observation.hardware.digest == machine.digest
-        and all(observation.stack.packages.get(name) == version for name, version in named.items())
+        seen
+        for seen in knowledge.observations
+        if seen.failure is not None
+        and seen.hardware.digest == machine.digest
+        and all(seen.stack.packages.get(name) == version for name, version in named.items())
     )
-
-
-def _candidate_as_data(figures: CandidateFigures) -> dict[str, Any]:
-    from assay.stacks.known import observation_document, stack_document
-
-    candidate = figures.candidate
-    return {
-        "stack": stack_document(candidate.stack),
-        "name": candidate.name,
-        "verdict": candidate.verdict,
-        "comparison": None if candidate.comparison is None else to_plain(candidate.comparison),
-        "through": list(candidate.through),
-        "level": asdict(candidate.level),
-        "observations": [observation_document(seen) for seen in candidate.observations],
-        "failures": [observation_document(seen) for seen in candidate.failures],
-        "size_bytes": figures.size_bytes,
-        "newest_at": figures.newest_at,
-        "memory": None if candidate.memory is None else asdict(candidate.memory),
-        "advisories": figures.advisories,
-        "on_front": figures.on_front,
-    }
 
 
 @question
@@ -508,7 +407,7 @@ class AdviseStack(Question):
         metavar="PATH|index",
         local=True,
     )
-    max_age_s: Annotated[float, Reads(_duration, "TIME")] = option(
+    max_age_s: Seconds = option(
         "Older observations are counted but don't decide. [default: 365d]",
         default=DEFAULT_MAX_AGE_S,
         names=("--max-age",),
@@ -546,30 +445,25 @@ class AdviseStack(Question):
         Raises InputError, with uv's reason first, if the requirements can't be resolved; HostError if uv is
         missing or the package index can't be reached.
         """
-        from assay.stacks.uv import Target, requirements_of, resolve, with_hashes
-
         specification = [self.spec] if isinstance(self.spec, str) else list(self.spec)
-        goal = self.goal
-        requirements = requirements_of(specification)
+        requirements, goal = requirements_of(specification), self.goal
         database = _database(self.advisories)
         _check(goal, self.workload, database)
         target = Target(self.python, self.platform, prereleases=goal == "testing")
         latest = resolve(specification, target)
         knowledge = _known(runs_directory(self.runs), self.progress)
         machine = _hardware(knowledge, self.hardware)
-        question = _Question(
+        evidence, indicators, indicator = AdviceRequest(
             knowledge.observations,
             requirements,
             machine,
-            self.python or _python_here(),
+            self.python or platform.python_version(),
             time.time() - self.max_age_s,
             latest.versions,
             DEFAULT_MARGIN if self.margin is None else margin_of(self.margin),
-        )
-        evidence, indicators, indicator = question.answer(self.workload, goal)
-        chosen = _pick(evidence, goal)
-        lock, whole = latest, False
-        excluded: tuple[str, ...] = ()
+        ).evidence(self.workload, goal)
+        chosen = pick(evidence, goal)
+        lock, whole, excluded = latest, False, ()
         if chosen is not None:
             lock, whole = _lock_of(specification, target, chosen, requirements)
         elif goal == "security" and database is not None:
@@ -596,8 +490,6 @@ class AdviseStack(Question):
         """The lock as files; without a directory, its requirements.txt is what the command prints."""
         if self.output is None:
             return answer.requirements.encode()
-        from assay.durable import deliver, make_directory
-
         directory = Path(self.output)
         files = dict(zip(_FILES, (answer.lock.pylock, answer.requirements), strict=True))
         if self.containerfile:
@@ -618,7 +510,6 @@ def advised_containerfile(advice: StackAdvice, lock: str, *, base: str | None = 
     lock  path of its pylock.toml, for the file's heading
     """
     settings = {name: str(value) for name, value in advice.settings.items()}
-    from assay.stacks.containerfile import containerfile_of_lock
 
     return containerfile_of_lock(advice.lock.pylock, lock, "command", base, False, settings)
 
@@ -694,8 +585,6 @@ def _reasons(advice: StackAdvice) -> Iterator[str]:
 
 def _indicator_lines(advice: StackAdvice) -> Iterator[str]:
     """Which indicator was used, and why the others weren't."""
-    from assay.stacks.indicators import correlation, prediction_lines
-
     if advice.indicator is not None:
         prediction = advice.indicator
         yield f"{prediction.indicator.title} predicts {prediction.workload.title}: {correlation(prediction)}."
@@ -705,9 +594,6 @@ def _indicator_lines(advice: StackAdvice) -> Iterator[str]:
 
 
 def _candidate_lines(candidate_figures: CandidateFigures, chosen: Candidate | None) -> Iterator[str]:
-    from assay.view import figures
-    from assay.view.sentences.sentences import evidence, needed, questions
-
     candidate = candidate_figures.candidate
     mark = "→" if chosen is not None and candidate.stack.digest == chosen.stack.digest else " "
     estimate = candidate.level.estimate

@@ -22,6 +22,7 @@ from assay.errors import InputError, Problem
 from assay.inputs import json_value, read_whole
 from assay.records import from_json, to_compact_json
 from assay.stacks.keys import public_key, trusted_keys
+from assay.stacks.scrubbing import not_for_others
 from assay.stacks.stack import FailureKind, HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.stacks.storage import BUNDLE, bundles_dir, failures_dir
 from assay.version import __version__
@@ -130,11 +131,10 @@ def opened(path: Path, trusted: Mapping[str, str]) -> tuple[str, Bundle]:
     signing = [by_id[keyid] for keyid in envelope.signatures if keyid in by_id]
     if not signing:
         ids = ", ".join(keyid[:16] for keyid in envelope.signatures) or "nobody"
-        what = (
-            f"signed by a key that is not trusted ({ids}): get the key from its owner, by another way than "
-            "this file, and run: assay stack trust ed25519:…"
+        remedy = (
+            "get the key from its owner, by another way than this file, and run: assay stack trust ed25519:…"
         )
-        raise InputError([Problem(where, what)])
+        raise InputError([Problem(where, f"signed by a key that is not trusted ({ids}): {remedy}")])
     from securesystemslib.exceptions import VerificationError
 
     try:
@@ -179,8 +179,6 @@ def _bundle(where: str, payload: bytes) -> Bundle:
         raise InputError([Problem(where, what)])
     if wrong := _contradiction(bundle):
         raise InputError([Problem(where, f"its content contradicts itself: {wrong}")])
-    from assay.stacks.scrubbing import not_for_others
-
     if foreign := sorted({name for stack in bundle.stacks for name in not_for_others(stack)}):
         names = ", ".join(foreign[:5])
         what = (
@@ -208,33 +206,25 @@ def _contradiction(bundle: Bundle) -> str:
         for name, version in stack.packages.items():
             if not _is_version(version):
                 return f"{name[:40]!r} has the version {version[:40]!r}, which is none"
-    for observation in bundle.observations:
-        places = (
-            (observation.stack, bundle.stacks),
-            (observation.hardware, bundle.hardware),
-            (observation.workload, bundle.workloads),
-        )
-        if any(index is not None and not 0 <= index < len(table) for index, table in places):
+    for seen in bundle.observations:
+        indexes = seen.stack, seen.hardware, seen.workload
+        tables = bundle.stacks, bundle.hardware, bundle.workloads
+        pairs = zip(indexes, tables, strict=True)
+        if any(index is not None and not 0 <= index < len(table) for index, table in pairs):
             return "an observation of something that is not in its tables"
-        if (observation.failure is None) == (not observation.values) or (observation.failure is None) == (
-            observation.metric is None
-        ):
+        if len({seen.failure is None, bool(seen.values), seen.metric is not None}) > 1:
             return "an observation that is both a figure and a failure, or neither"
-        if observation.metric is not None and observation.workload is None:
+        if seen.metric is not None and seen.workload is None:
             return "a figure without a workload"
-        if wrong := _impossible(observation):
+        if wrong := _impossible(seen):
             return wrong
     return ""
 
 
 def _impossible(observation: SharedObservation) -> str:
     """What of its numbers can't be, as text; "" if nothing."""
-    if not all(
-        map(
-            math.isfinite,
-            (observation.at, observation.confidence, *(value for _, value in observation.values)),
-        )
-    ):
+    values = [value for _, value in observation.values]
+    if not all(map(math.isfinite, (observation.at, observation.confidence, *values))):
         return "a figure that is not a finite number"
     if not 0.95 <= observation.confidence < 1 or not 0 <= observation.lost_to_others <= 1:
         return "a confidence or a share that can't be"
@@ -242,10 +232,9 @@ def _impossible(observation: SharedObservation) -> str:
         return "an observation of a day to come, or before 1970"
     if not all(0 <= block < _MOST_BLOCKS for block, _ in observation.values):
         return "a block that can't be"
-    if observation.metric is not None and not all(
-        _is_possible(value, observation.metric.unit) for _, value in observation.values
-    ):
-        return f"a {observation.metric.name} that can't be"
+    metric = observation.metric
+    if metric is not None and not all(_is_possible(value, metric.unit) for value in values):
+        return f"a {metric.name} that can't be"
     return ""
 
 
@@ -312,16 +301,8 @@ def merged(observed: Iterable[Observation]) -> tuple[list[Observation], list[Con
 def _identity(observation: Observation) -> tuple[str, ...]:
     workload = "" if observation.workload is None else observation.workload.digest
     metric = "" if observation.metric is None else to_compact_json(observation.metric)
-    failure = observation.failure or ""
-    return (
-        observation.origin,
-        observation.session,
-        observation.stack.digest,
-        observation.hardware.digest,
-        workload,
-        metric,
-        failure,
-    )
+    place = observation.origin, observation.session, observation.stack.digest, observation.hardware.digest
+    return *place, workload, metric, observation.failure or ""
 
 
 def _same(a: Observation, b: Observation) -> bool:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -24,6 +24,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from assay.errors import InputError, Problem
+from assay.inputs import read_whole
 from assay.questions.question import Answer, Question, argument, option, question
 from assay.questions.values import Variables
 from assay.redact import secrets_in, secrets_in_text
@@ -37,16 +38,13 @@ from assay.stacks.image import (
     ImageLock,
     LockedRequirement,
     base_image,
+    choose,
     imports_of,
     need_base_for,
     payload_packages,
 )
+from assay.stacks.uv import toml_table
 from assay.view.blocks import Block, Verbatim
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from assay.stacks.image import ImageContents
 
 VENV: Final = "/opt/assay"
 HOME: Final = "/var/lib/assay"
@@ -176,24 +174,14 @@ def _locked(lock: ImageLock, venv: str) -> Iterator[str]:
     if lock.indexes:  # pip reads this variable: a mirror is a --build-arg; a password comes from a file
         yield f'ARG PIP_EXTRA_INDEX_URL="{" ".join(lock.indexes)}"'
     path = "/tmp/requirements.txt"  # noqa: S108  (in the image, where nobody else is)
-    yield _run(
-        [
-            venv,
-            _written(path, [str(requirement) for requirement in lock.requirements]),
-            f"{_PIP} --no-deps --require-hashes --requirement {path}",
-            f"rm {path}",
-        ]
-    )
+    install = f"{_PIP} --no-deps --require-hashes --requirement {path}"
+    yield _run([venv, _written(path, list(map(str, lock.requirements))), install, f"rm {path}"])
 
 
 def _ssh() -> str:
     """As the MPI Operator expects it: its `sshd -De` runs as the job's user; keys are in HOME/.ssh."""
-    return _OWN_LAYER + _run(
-        [
-            _written("/etc/ssh/ssh_config.d/assay.conf", _SSH_CLIENT),
-            _written("/etc/ssh/sshd_config.d/00-assay.conf", _SSH_SERVER),
-        ]
-    )
+    client = _written("/etc/ssh/ssh_config.d/assay.conf", _SSH_CLIENT)
+    return _OWN_LAYER + _run([client, _written("/etc/ssh/sshd_config.d/00-assay.conf", _SSH_SERVER)])
 
 
 def _labels(stack: ImageContents) -> str:
@@ -281,42 +269,27 @@ def image_of_lock(
 
     Raises InputError with every problem of the lock, or if base or workload don't fit it.
     """
+    variables = dict(sorted((settings or {}).items()))
     table = _table(text, source)
-    _need_version(table, source)
-    python = _lock_python(table, source)
-    if python is None:
-        python = _base_python(table, source, base, mpi=mpi)
+    python = _lock_python(table, source) or _base_python(table, source, base, mpi=mpi)
     requirements, indexes, problems = _requirements(table, source, python)
-    problems += list(_wrong_settings(settings or {}))
-    if problems:
+    if problems := [*problems, *_wrong_settings(variables)]:
         raise InputError(problems)
-    accelerator = _accelerator(requirements)
-    system = _base(base, python, source, mpi=mpi)
+    accelerator, system = _accelerator(requirements), _base(base, python, source, mpi=mpi)
     if accelerator != "cpu":
         need_base_for(system, accelerator)
     modules = _modules_to_test(imports_of(workload), requirements)
     _need_imports(modules, requirements, workload, source)
-    return ImageContents(
-        workload=workload,
-        system=system,
-        accelerator=accelerator,
-        framework=None,
-        packages=(),
-        modules=modules,
-        mpi=mpi,
-        lock=ImageLock(tuple(requirements), tuple(indexes)),
-        settings=dict(sorted((settings or {}).items())),
-    )
+    lock = ImageLock(tuple(requirements), tuple(indexes))
+    return ImageContents(workload, system, accelerator, None, (), modules, mpi, lock, variables)
 
 
 def _table(text: str, source: str) -> Mapping[str, Any]:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError([Problem(source, f"not TOML ({error})")]) from error
+    table = toml_table(text, source)
     if not isinstance(table.get("packages"), list) or not table["packages"]:
         what = "it has no `packages`; expected a pylock.toml, as `assay stack advise -o` writes"
         raise InputError([Problem(source, what)])
+    _need_version(table, source)
     return table
 
 
@@ -338,18 +311,12 @@ def _lock_python(table: Mapping[str, Any], source: str) -> str | None:
     if written is None:
         return None
     try:
-        least = [
-            specifier.version
-            for specifier in SpecifierSet(str(written))
-            if specifier.operator in (">=", "==", "~=")
-        ]
+        least = [part.version for part in SpecifierSet(str(written)) if part.operator in (">=", "==", "~=")]
     except InvalidSpecifier:
         least = []
     if not least:
-        what = (
-            f"requires-python: found {written!r}; expected the Python that it was locked for, like '>=3.12'"
-        )
-        raise InputError([Problem(source, what)])
+        expected = "expected the Python that it was locked for, like '>=3.12'"
+        raise InputError([Problem(source, f"requires-python: found {written!r}; {expected}")])
     return ".".join(least[0].split(".")[:2])
 
 
@@ -458,10 +425,8 @@ def _base(written: str | None, python: str, source: str, *, mpi: bool) -> BaseIm
         fitting = [name for name in _own_bases(mpi=mpi) if BASES[name].python == python]
         if not fitting:
             there = ", ".join(f"{name} has {base.python}" for name, base in BASES.items() if not base.brings)
-            what = (
-                f"it is for Python {python}, which no base has: {there}; advise with --python, or name --base"
-            )
-            raise InputError([Problem(source, what)])
+            what = f"it is for Python {python}, which no base has: {there}"
+            raise InputError([Problem(source, f"{what}; advise with --python, or name --base")])
         written = fitting[0]
     system = base_image(written, mpi=mpi)
     if system.base.python != python:
@@ -476,9 +441,8 @@ def _modules_to_test(modules: Sequence[str], requirements: Sequence[LockedRequir
     """The modules that must be there: of several frameworks, a program uses those that the lock has."""
     there = {requirement.name for requirement in requirements}
     several = sum(module in FRAMEWORKS for module in modules) > 1
-    return tuple(
-        module for module in modules if not (several and module in FRAMEWORKS and module not in there)
-    )
+    left_out = FRAMEWORKS.keys() - there if several else ()
+    return tuple(module for module in modules if module not in left_out)
 
 
 def _need_imports(
@@ -487,10 +451,8 @@ def _need_imports(
     there = {requirement.name for requirement in requirements}
     missing = [name for name in payload_packages(tuple(modules)) if canonicalize_name(name) not in there]
     if missing:
-        what = (
-            f"{workload} imports {', '.join(missing)}, which it does not have; require it, and advise again"
-        )
-        raise InputError([Problem(source, what)])
+        what = f"{workload} imports {', '.join(missing)}, which it does not have"
+        raise InputError([Problem(source, f"{what}; require it, and advise again")])
 
 
 _SET_BY_ASSAY: Final = frozenset({"HOME", "USER", "PATH"})  # in every container file
@@ -563,10 +525,11 @@ def containerfile(
 
     Raises InputError, with every finding, if a part is unknown or the parts are incompatible.
     """
-    from assay.stacks.image import choose
-
     stack = choose(workload, base=base, accelerator=accelerator, framework=framework, mpi=mpi)
-    return ContainerFile(stack, container_file_text(stack, _command(stack)))
+    options = ["--base", stack.system.written, "--accelerator", stack.accelerator]
+    if stack.framework is not None:
+        options += ["--framework", f"{stack.framework.name}=={stack.framework.version}"]
+    return _written_by(stack, options)
 
 
 def locked_containerfile(
@@ -585,8 +548,6 @@ def locked_containerfile(
 
     Raises InputError, with every finding, if the lock can't be installed so, or the base does not fit it.
     """
-    from assay.inputs import read_whole
-
     text = read_whole(Path(lock)).decode("utf-8", "replace")
     return containerfile_of_lock(text, str(lock), workload, base, mpi, settings or {})
 
@@ -599,20 +560,17 @@ def containerfile_of_lock(
     source  path of the lock, for the file's heading; settings: environment variables
     """
     stack = image_of_lock(text, source, workload=workload, base=base, mpi=mpi, settings=settings)
-    command = ["assay", "stack", "containerfile", workload, "--from", source, "--base", stack.system.written]
-    command += [f"--env={name}={value}" for name, value in stack.settings.items()]
+    options = ["--from", source, "--base", stack.system.written]
+    options += [f"--env={name}={value}" for name, value in stack.settings.items()]
+    return _written_by(stack, options)
+
+
+def _written_by(stack: ImageContents, options: Sequence[str]) -> ContainerFile:
+    """The container file, headed by the command line that makes it, with every default explicit."""
+    command = ["assay", "stack", "containerfile", stack.workload, *options]
     return ContainerFile(
-        stack, container_file_text(stack, shlex.join([*command, *(["--mpi"] if mpi else [])]))
+        stack, container_file_text(stack, shlex.join([*command, *(["--mpi"] if stack.mpi else [])]))
     )
-
-
-def _command(stack: ImageContents) -> str:
-    """The command line that makes this stack, with every default explicit."""
-    command = ["assay", "stack", "containerfile", stack.workload, "--base", stack.system.written]
-    command += ["--accelerator", stack.accelerator]
-    if stack.framework is not None:
-        command += ["--framework", f"{stack.framework.name}=={stack.framework.version}"]
-    return shlex.join([*command, *(["--mpi"] if stack.mpi else [])])
 
 
 @question

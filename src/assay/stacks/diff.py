@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.analyse.comparison.families import corrected
 from assay.analyse.statistics.intervals import t_quantile
@@ -28,7 +28,21 @@ from assay.questions.question import (
 )
 from assay.records import DEFAULT_MARGIN, Comparison, to_compact_json, to_plain
 from assay.stacks.effects import Pair, between_sessions, rivals, session_name, within_sessions
-from assay.stacks.known import Progress, day, digest_named, doubt_lines, failure_lines, known, reading, title
+from assay.stacks.knowledge import Knowledge
+from assay.stacks.known import (
+    Progress,
+    day,
+    digest_named,
+    doubt_lines,
+    failure_lines,
+    hardware_document,
+    hardware_here,
+    known,
+    observation_document,
+    reading,
+    stack_document,
+    title,
+)
 from assay.stacks.stack import (
     Change,
     HardwareClass,
@@ -39,12 +53,10 @@ from assay.stacks.stack import (
     folded,
     with_it,
 )
+from assay.stacks.uv import is_requirement_file, pinned_packages
 from assay.units import counted, margin_of
 from assay.view.blocks import Block, Paragraph
-
-if TYPE_CHECKING:
-    from assay.stacks.knowledge import Knowledge
-    from assay.stacks.stack import Change, HardwareClass, Observation, Stack
+from assay.view.sentences.sentences import answer, evidence, needed, questions
 
 _EXITS = {"fails": EXIT_WORSE, "slower": EXIT_WORSE, "undecided": EXIT_UNDECIDED, "unknown": EXIT_UNDECIDED}
 _MOST_OTHERS = 6
@@ -144,8 +156,6 @@ class StackDifferences(Answer):
 
     def document(self) -> dict[str, Any]:
         """Two stacks' differences, with what is known of each."""
-        from assay.stacks.known import hardware_document, observation_document, stack_document
-
         return {
             "schema": "assay.stack-diff/1",
             "verdict": self.verdict,
@@ -160,12 +170,12 @@ class StackDifferences(Answer):
                 }
                 for name, side in (("a", self.a), ("b", self.b))
             },
-            "together": [_effect_as_data(known) for known in self.together],
+            "together": [effect.document() for effect in self.together],
             "changes": [
                 {
                     **asdict(change.change),
                     "brings": [asdict(other) for other in change.brings],
-                    "effects": [_effect_as_data(known) for known in change.effects],
+                    "effects": [effect.document() for effect in change.effects],
                 }
                 for change in self.changes
             ],
@@ -192,13 +202,8 @@ def _changes_in_question(every: tuple[Change, ...], a: StackSide, b: StackSide) 
 
 
 def _side(runs_dir: Path, knowledge: Knowledge, reference: str) -> StackSide:
-    from assay.stacks.uv import is_requirement_file, pinned_packages
-
     path = Path(reference)
     if is_requirement_file(path):
-        from assay.stacks.known import hardware_here
-        from assay.stacks.stack import Stack
-
         stack = Stack({}, pinned_packages(path))
         hardware: tuple[HardwareClass, ...] = (hardware_here(),)
         partial = True
@@ -206,37 +211,15 @@ def _side(runs_dir: Path, knowledge: Knowledge, reference: str) -> StackSide:
         raise InputError(f"{reference}: no such file")
     else:
         digest = digest_named(runs_dir, knowledge, reference)
-        observed = [
-            observation for observation in knowledge.observations if observation.stack.digest == digest
-        ]
+        observed = [seen for seen in knowledge.observations if seen.stack.digest == digest]
         stack, partial = observed[0].stack, False
-        hardware = tuple(
-            {observation.hardware.digest: observation.hardware for observation in observed}.values()
-        )
+        hardware = tuple({seen.hardware.digest: seen.hardware for seen in observed}.values())
     failures = tuple(
-        observation
-        for observation in knowledge.observations
-        if observation.failure is not None and has_software(observation.stack, stack, partial=partial)
+        seen
+        for seen in knowledge.observations
+        if seen.failure is not None and has_software(seen.stack, stack, partial=partial)
     )
     return StackSide(reference, stack, partial, hardware, failures)
-
-
-def _effect_as_data(known: KnownEffect) -> dict[str, Any]:
-    """What is known of a change on one hardware class."""
-    from assay.stacks.known import hardware_document
-
-    return {
-        "comparison": to_plain(known.comparison),
-        "others": [asdict(other) for other in known.others],
-        "hardware": hardware_document(known.hardware),
-        "workload": to_plain(known.workload),
-        "oldest_at": known.oldest,
-        "newest_at": known.newest,
-        "here": known.here,
-        "origins": sorted(known.origins),
-        "chosen_among": known.rivals,
-        "set_aside": known.set_aside,
-    }
 
 
 _MOST_SETS = 2  # of changes that are shown for one change on one hardware class
@@ -266,82 +249,152 @@ class KnownEffect:
     here: bool
     origins: frozenset[str]
     rivals: int
-    set_aside: int
+    set_aside: int = 0
+
+    @property
+    def place(self) -> Where:
+        """What is comparable with it."""
+        point = self.comparison.point
+        labels = sorted(point.labels.items())
+        return self.hardware.digest, self.workload.question, f"{point.metric} {labels}"
+
+    def document(self) -> dict[str, Any]:
+        """What is known of a change on one hardware class."""
+        return {
+            "comparison": to_plain(self.comparison),
+            "others": [asdict(other) for other in self.others],
+            "hardware": hardware_document(self.hardware),
+            "workload": to_plain(self.workload),
+            "oldest_at": self.oldest,
+            "newest_at": self.newest,
+            "here": self.here,
+            "origins": sorted(self.origins),
+            "chosen_among": self.rivals,
+            "set_aside": self.set_aside,
+        }
 
 
-def effects_of_change(
-    observed: Sequence[Observation], change: Change, margin: float, here: frozenset[str]
-) -> tuple[KnownEffect, ...]:
-    """What is known of one change: on each hardware class and workload, the least confounded evidence.
+class StackEvidence:
+    """What sessions show of changes between stacks.
 
-    here  digests of the hardware classes in question; their effects come first
+    places    the primary figures of each session at each place
+    measured  at each place: session → digests of the stacks that it measured
     """
-    sets: dict[tuple[Where, frozenset[Change]], list[Pair]] = {}
-    places = list(_by_place(observed))
-    for where, of_session in places:
-        for a in of_session:
-            if not _may_have(a.stack, change, change.a):
-                continue
-            for b in of_session:
-                if not _may_have(b.stack, change, change.b) or not _one_program((a, b)):
-                    continue
-                delta = frozenset(changes(a.stack, b.stack))
-                if change in delta:
-                    sets.setdefault((where, delta), []).append((a, b))
-    measured = _measured(places)
-    names = _describe_change(change, change.a), _describe_change(change, change.b)
-    effects = [
-        _effect(pairs, measured[where], _other_changes(delta, change), names, margin, here)
-        for (where, delta), pairs in sets.items()
-    ]
-    return _least_confounded(effects)
 
+    def __init__(self, observed: Iterable[Observation], margin: float, here: frozenset[str]) -> None:
+        """Sort what was observed.
 
-def effects_together(
-    observed: Sequence[Observation],
-    sides: tuple[Matches, Matches],
-    subject: Iterable[Change],
-    names: tuple[str, str],
-    margin: float,
-    here: frozenset[str],
-) -> tuple[KnownEffect, ...]:
-    """What is known of all changes together: of stacks that match A compared with those that match B.
+        here  digests of the hardware classes in question; their effects come first
+        """
+        self.margin, self.here = margin, here
+        self.places = list(_by_place(observed))
+        self.measured: dict[Where, dict[str, frozenset[str]]] = {}
+        for where, observations in self.places:
+            digests = frozenset(observation.stack.digest for observation in observations)
+            self.measured.setdefault(where, {})[session_name(observations[0])] = digests
 
-    subject  the changes that the question is about: what else differs is reported
-
-    Stacks that were never measured in one session are compared by the means of their sessions.
-    """
-    pairs: dict[Where, list[Pair]] = {}
-    alone: dict[Where, tuple[list[Observation], list[Observation]]] = {}
-    places = list(_by_place(observed))
-    measured = _measured(places)
-    for where, of_session in places:
-        a, b = (
-            [observation for observation in of_session if matches(observation.stack)] for matches in sides
+    def of_change(self, change: Change) -> tuple[KnownEffect, ...]:
+        """What is known of one change at each place, from the least confounded evidence."""
+        sets: dict[tuple[Where, frozenset[Change]], list[Pair]] = {}
+        for where, of_session in self.places:
+            before = [seen for seen in of_session if _may_have(seen.stack, change, change.a)]
+            after = [seen for seen in of_session if _may_have(seen.stack, change, change.b)]
+            for a, b in itertools.product(before, after):
+                if _one_program((a, b)):
+                    delta = frozenset(changes(a.stack, b.stack))
+                    if change in delta:
+                        sets.setdefault((where, delta), []).append((a, b))
+        names = _describe_change(change, change.a), _describe_change(change, change.b)
+        return _least_confounded(
+            [
+                self._within(where, pairs, _other_changes(delta, change), names)
+                for (where, delta), pairs in sets.items()
+            ]
         )
-        comparable = [
-            (x, y) for x in a for y in b if x.stack.digest != y.stack.digest and _one_program((x, y))
-        ]
-        pairs.setdefault(where, []).extend(comparable)
-        apart = alone.setdefault(where, ([], []))
-        apart[0].extend(a)
-        apart[1].extend(b)
-    known = []
-    for where, place_pairs in pairs.items():
-        if place_pairs:
-            known.append(
-                _effect(
-                    place_pairs, measured[where], _changes_besides(place_pairs, subject), names, margin, here
-                )
+
+    def together(
+        self, sides: tuple[Matches, Matches], subject: Iterable[Change], names: tuple[str, str]
+    ) -> tuple[KnownEffect, ...]:
+        """What is known of all changes together: of stacks that match A compared with those that match B.
+
+        subject  the changes that the question is about: what else differs is reported
+
+        Stacks that were never measured in one session are compared by the means of their sessions.
+        """
+        pairs: dict[Where, list[Pair]] = {}
+        alone: dict[Where, tuple[list[Observation], list[Observation]]] = {}
+        for where, of_session in self.places:
+            a, b = ([seen for seen in of_session if matches(seen.stack)] for matches in sides)
+            pairs.setdefault(where, []).extend(
+                pair
+                for pair in itertools.product(a, b)
+                if pair[0].stack.digest != pair[1].stack.digest and _one_program(pair)
             )
-        elif all(alone[where]) and _one_program(itertools.chain(*alone[where])):
-            known.append(
-                _effect_between_sessions(alone[where], measured[where], names, margin, here, subject)
-            )
-    return tuple(sorted(known, key=lambda effect: not effect.here))
+            apart = alone.setdefault(where, ([], []))
+            apart[0].extend(a)
+            apart[1].extend(b)
+        effects = []
+        for where, place_pairs in pairs.items():
+            if place_pairs:
+                others = _changes_besides(place_pairs, subject)
+                effects.append(self._within(where, place_pairs, others, names))
+            elif all(alone[where]) and _one_program(itertools.chain(*alone[where])):
+                effects.append(self._between(where, *alone[where], subject, names))
+        return tuple(sorted(effects, key=lambda effect: not effect.here))
+
+    def _within(
+        self, where: Where, pairs: Sequence[Pair], others: tuple[Change, ...], names: tuple[str, str]
+    ) -> KnownEffect:
+        """By sessions that measured both."""
+        measured = self.measured[where]
+        allowed = {session_name(a): len(measured[session_name(a)]) - 1 for a, _ in pairs}
+        most = _least_chosen(list(allowed.values()))
+        deciding = [pair for pair in pairs if allowed[session_name(pair[0])] <= most]
+        observed = [observation for pair in deciding for observation in pair]
+        aside = sum(count > most for count in allowed.values())
+        return self._known(within_sessions(deciding, names, self.margin), observed, others, most, aside)
+
+    def _between(
+        self,
+        where: Where,
+        a: Sequence[Observation],
+        b: Sequence[Observation],
+        subject: Iterable[Change],
+        names: tuple[str, str],
+    ) -> KnownEffect:
+        """By the means of sessions that measured one of them."""
+        others = _changes_besides([*itertools.product(a, b)], subject)
+        sessions = {session_name(observation) for observation in (*a, *b)}
+        measured = (self.measured[where][name] for name in sessions)
+        chosen = rivals(measured, a[0].stack.digest, b[0].stack.digest)
+        return self._known(between_sessions(a, b, names, self.margin), [*a, *b], others, chosen)
+
+    def _known(
+        self,
+        comparison: Comparison,
+        observed: Sequence[Observation],
+        others: tuple[Change, ...],
+        rivals: int,
+        set_aside: int = 0,
+    ) -> KnownEffect:
+        first = observed[0]
+        if first.workload is None:
+            raise ValueError("a failure has no effect")
+        return KnownEffect(
+            comparison=comparison,
+            others=others,
+            hardware=first.hardware,
+            workload=first.workload,
+            oldest=min(observation.at for observation in observed),
+            newest=max(observation.at for observation in observed),
+            here=first.hardware.digest in self.here,
+            origins=frozenset(observation.origin for observation in observed),
+            rivals=rivals,
+            set_aside=set_aside,
+        )
 
 
-def claimed_together(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
+def claimed_together(effects: Sequence[KnownEffect]) -> Iterator[KnownEffect]:
     """The effects, with verdicts that may be claimed jointly for all those on the hardware asked about.
 
     They are a choice among what their sessions allow, at each place where something was measured.
@@ -349,41 +402,22 @@ def claimed_together(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]:
     claims = [effect for effect in effects if effect.here]
     rivals_at: dict[Where, list[int]] = {}
     for effect in claims:
-        rivals_at.setdefault(_place(effect), []).append(effect.rivals)
+        rivals_at.setdefault(effect.place, []).append(effect.rivals)
     out_of = sum(max(len(counts), *counts) for counts in rivals_at.values())
     comparisons = iter(corrected([effect.comparison for effect in claims], out_of))
-    return tuple(
-        replace(effect, comparison=next(comparisons)) if effect.here else effect for effect in effects
-    )
+    return (replace(effect, comparison=next(comparisons)) if effect.here else effect for effect in effects)
 
 
 def _by_place(observed: Iterable[Observation]) -> Iterator[tuple[Where, list[Observation]]]:
     """The primary figures of each session at each place."""
     by_session: dict[tuple[Where, str, str], list[Observation]] = {}
     texts: dict[int, str] = {}
-    for observation in observed:
-        if (
-            observation.primary
-            and observation.metric is not None
-            and observation.workload is not None
-            and _positive(observation)
-        ):
-            metric = texts.setdefault(id(observation.metric), to_compact_json(observation.metric))
-            where = (observation.hardware.digest, observation.workload.question, metric)
-            by_session.setdefault((where, observation.origin, observation.session), []).append(observation)
+    for seen in observed:
+        if seen.primary and seen.metric is not None and seen.workload is not None and _positive(seen):
+            metric = texts.setdefault(id(seen.metric), to_compact_json(seen.metric))
+            where = (seen.hardware.digest, seen.workload.question, metric)
+            by_session.setdefault((where, seen.origin, seen.session), []).append(seen)
     yield from ((where, observations) for (where, _, _), observations in by_session.items())
-
-
-def _measured(
-    places: Iterable[tuple[Where, Sequence[Observation]]],
-) -> dict[Where, dict[str, frozenset[str]]]:
-    """At each place: session → digests of the stacks that it measured."""
-    measured: dict[Where, dict[str, frozenset[str]]] = {}
-    for where, observations in places:
-        measured.setdefault(where, {})[session_name(observations[0])] = frozenset(
-            observation.stack.digest for observation in observations
-        )
-    return measured
 
 
 def _positive(observation: Observation) -> bool:
@@ -401,33 +435,20 @@ def _may_have(stack: Stack, change: Change, value: object) -> bool:
     return parts[change.kind].get(change.name) == value
 
 
+def _by_kind(change: Change) -> tuple[str, str]:
+    return change.kind, change.name
+
+
 def _other_changes(delta: frozenset[Change], change: Change) -> tuple[Change, ...]:
-    brought = set(with_it(change, delta))
-    return tuple(sorted(folded(delta - brought - {change}), key=lambda other: (other.kind, other.name)))
+    return tuple(sorted(folded(delta - {*with_it(change, delta), change}), key=_by_kind))
 
 
 def _changes_besides(pairs: Sequence[Pair], subject: Iterable[Change]) -> tuple[Change, ...]:
     """What differs in every case besides the changes that were asked about."""
-    known = set(subject)
-    each = [set(changes(a.stack, b.stack)) - known for a, b in pairs]
-    brought = {other for change in known for delta in each for other in with_it(change, delta)}
-    return tuple(sorted(set.union(*each) - brought, key=lambda other: (other.kind, other.name)))
-
-
-def _effect(
-    pairs: Sequence[Pair],
-    measured: Mapping[str, frozenset[str]],
-    others: tuple[Change, ...],
-    names: tuple[str, str],
-    margin: float,
-    here: frozenset[str],
-) -> KnownEffect:
-    allowed = {session_name(a): len(measured[session_name(a)]) - 1 for a, _ in pairs}
-    most = _least_chosen(list(allowed.values()))
-    deciding = [pair for pair in pairs if allowed[session_name(pair[0])] <= most]
-    observed = [observation for pair in deciding for observation in pair]
-    aside = sum(count > most for count in allowed.values())
-    return _known(within_sessions(deciding, names, margin), observed, others, here, most, aside)
+    subjects = set(subject)
+    each = [set(changes(a.stack, b.stack)) - subjects for a, b in pairs]
+    brought = {other for change in subjects for delta in each for other in with_it(change, delta)}
+    return tuple(sorted(set.union(*each) - brought, key=_by_kind))
 
 
 def _least_chosen(allowed: Sequence[int]) -> int:
@@ -447,57 +468,9 @@ def _least_chosen(allowed: Sequence[int]) -> int:
     return min(sorted(set(allowed), reverse=True), key=width)
 
 
-def _effect_between_sessions(
-    sides: tuple[Sequence[Observation], Sequence[Observation]],
-    measured: Mapping[str, frozenset[str]],
-    names: tuple[str, str],
-    margin: float,
-    here: frozenset[str],
-    subject: Iterable[Change],
-) -> KnownEffect:
-    a, b = sides
-    others = _changes_besides([(x, y) for x in a for y in b], subject)
-    sessions = {session_name(observation) for observation in (*a, *b)}
-    chosen = rivals((measured[name] for name in sessions), a[0].stack.digest, b[0].stack.digest)
-    return _known(between_sessions(a, b, names, margin), [*a, *b], others, here, chosen)
-
-
 def _one_program(observed: Iterable[Observation]) -> bool:
     """Whether figures come from the same program, and so can be compared."""
-    return (
-        len({observation.workload.digest for observation in observed if observation.workload is not None})
-        == 1
-    )
-
-
-def _known(
-    comparison: Comparison,
-    observed: Sequence[Observation],
-    others: tuple[Change, ...],
-    here: frozenset[str],
-    rivals: int,
-    set_aside: int = 0,
-) -> KnownEffect:
-    first = observed[0]
-    if first.workload is None:
-        raise ValueError("a failure has no effect")
-    return KnownEffect(
-        comparison=comparison,
-        others=others,
-        hardware=first.hardware,
-        workload=first.workload,
-        oldest=min(observation.at for observation in observed),
-        newest=max(observation.at for observation in observed),
-        here=first.hardware.digest in here,
-        origins=frozenset(observation.origin for observation in observed),
-        rivals=rivals,
-        set_aside=set_aside,
-    )
-
-
-def _place(effect: KnownEffect) -> Where:
-    point = effect.comparison.point
-    return effect.hardware.digest, effect.workload.question, f"{point.metric} {sorted(point.labels.items())}"
+    return len({seen.workload.digest for seen in observed if seen.workload is not None}) == 1
 
 
 def _describe_change(change: Change, value: object) -> str:
@@ -510,7 +483,7 @@ def _least_confounded(effects: Sequence[KnownEffect]) -> tuple[KnownEffect, ...]
     """Per hardware class, workload and metric: the effects with the fewest other changes."""
     by_place: dict[Where, list[KnownEffect]] = {}
     for effect in effects:
-        by_place.setdefault(_place(effect), []).append(effect)
+        by_place.setdefault(effect.place, []).append(effect)
     kept: list[KnownEffect] = []
     for at_place in by_place.values():
         fewest = min(len(effect.others) for effect in at_place)
@@ -548,8 +521,6 @@ class DiffStacks(Question):
 
     def answer(self) -> StackDifferences:
         """The differences. Raises InputError if a name matches nothing, or a file has no exact versions."""
-        from assay.stacks.stack import changes, folded, with_it
-
         width = DEFAULT_MARGIN if self.margin is None else margin_of(self.margin)
         directory = runs_directory(self.runs)
         knowledge = known(directory, self.progress)
@@ -557,13 +528,13 @@ class DiffStacks(Question):
         every = _changes_in_question(changes(sides[0].stack, sides[1].stack), *sides)
         main = folded(every)
         here = frozenset(hardware_class.digest for side in sides for hardware_class in side.hardware)
-        names = sides[0].reference, sides[1].reference
-        matching = (sides[0].matches, sides[1].matches)
-        each = [effects_of_change(knowledge.observations, change, width, here) for change in main]
+        shown = StackEvidence(knowledge.observations, width, here)
+        each = [shown.of_change(change) for change in main]
         together: tuple[KnownEffect, ...] = ()
         if len(main) > 1 or (main and not each[0]):
-            together = effects_together(knowledge.observations, matching, every, names, width, here)
-        claims = iter(claimed_together([*together, *(effect for effects in each for effect in effects)]))
+            matching = sides[0].matches, sides[1].matches
+            together = shown.together(matching, every, (sides[0].reference, sides[1].reference))
+        claims = claimed_together([*together, *(effect for effects in each for effect in effects)])
         together = tuple(next(claims) for _ in together)
         known_changes = tuple(
             ChangeKnowledge(change, with_it(change, every), tuple(next(claims) for _ in effects))
@@ -593,23 +564,19 @@ def _headline(stack_differences: StackDifferences) -> str:
 
 
 def _effect_block(effect: KnownEffect) -> Block:
-    """What is known of a change, as a paragraph."""
     return Paragraph("\n".join(_effect_lines(effect)))
 
 
 def _effect_lines(effect: KnownEffect) -> Iterator[str]:
     """The verdict with its interval, what it rests on, what else changed, and the doubts."""
-    from assay.view.sentences.sentences import answer, evidence, needed, questions
-
     (question,) = questions([effect.comparison])
     yield f"  {answer(question)}"
     where = f"on {effect.hardware}" + ("" if effect.here else " (other hardware: not used)")
     when = day(effect.oldest)
     when += "" if day(effect.newest) == when else f" to {day(effect.newest)}"
     others = len(effect.origins - {""})
-    source = (
-        f", {counted(others, 'other party').replace('partys', 'parties')} among the sources" if others else ""
-    )
+    parties = counted(others, "other party").replace("partys", "parties")
+    source = f", {parties} among the sources" if others else ""
     yield f"    {where}; {when}{source}; {evidence(question)}"
     if effect.comparison.family is not None and effect.comparison.verdict == "undecided":
         yield f"    why: {effect.comparison.reason}"

@@ -48,8 +48,8 @@ def level(observed: Sequence[Observation]) -> Level:
     metric = observed[0].metric
     if metric is None:
         raise ValueError("a failure has no level")
-    runs = sum(len(observation.values) for observation in observed)
-    if min(value for observation in observed for _, value in observation.values) <= 0:
+    runs = _runs(observed)
+    if not positive(observed):
         mean = math.fsum(value for observation in observed for _, value in observation.values) / runs
         return Level(Estimate(mean, None, None, runs, metric.unit), len(_by_session(observed)), runs)
     values = [math.exp(log) for observation in observed for log in _logs(observation, metric.unit)]
@@ -85,21 +85,13 @@ def within_sessions(pairs: Sequence[Pair], names: tuple[str, str], margin: float
         interval = intervals.paired(means, hidden=_hidden(*sides))
         return comparison_of(sides, names, margin, interval, "paired", "sessions")
     a, b = max(pairs, key=lambda pair: len(pair[0].values) + len(pair[1].values))
-    confidence = max(a.confidence, b.confidence)
-    blocks = _blocks(a, b)
+    confidence, sides, unit = max(a.confidence, b.confidence), ((a,), (b,)), _unit(a)
+    blocks, hidden = _blocks(a, b), _hidden((a,), (b,))
     if blocks is not None:
-        return comparison_of(
-            ((a,), (b,)),
-            names,
-            margin,
-            intervals.paired(blocks, confidence, _hidden((a,), (b,))),
-            "paired",
-            "runs",
-            confidence,
-        )
-    unit = _unit(a)
-    interval = intervals.welch(_logs(a, unit), _logs(b, unit), confidence, _hidden((a,), (b,)))
-    return comparison_of(((a,), (b,)), names, margin, interval, "welch", "runs", confidence)
+        interval = intervals.paired(blocks, confidence, hidden)
+        return comparison_of(sides, names, margin, interval, "paired", "runs", confidence)
+    interval = intervals.welch(_logs(a, unit), _logs(b, unit), confidence, hidden)
+    return comparison_of(sides, names, margin, interval, "welch", "runs", confidence)
 
 
 def _hidden(a: Sequence[Observation], b: Sequence[Observation]) -> Hidden:
@@ -128,6 +120,46 @@ def _sides(pairs: Sequence[Pair]) -> Sides:
     return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
 
+def judged(
+    point: Point,
+    names: tuple[str, str],
+    means: tuple[float, float],
+    interval: LogInterval,
+    margin: float,
+    *,
+    method: str,
+    confidence: float,
+    lost: tuple[float, float],
+    **more: Any,
+) -> Comparison:
+    """The verdict on B from the interval of its log-ratio to A.
+
+    method  of the interval
+    lost    shares of their time that the sides may have lost to others
+    more    further fields, such as n
+    """
+    estimate = interval.estimate("", confidence)
+    verdict, reason = decide(estimate, margin, point.better, lost, names)
+    return Comparison(
+        point=point,
+        a=names[0],
+        b=names[1],
+        mean_a=means[0],
+        mean_b=means[1],
+        ratio=estimate,
+        margin=margin,
+        verdict=verdict,
+        reason=f"{interval.why}: no interval" if interval.why else reason,
+        smallest_visible=None if interval.half is None else ratio_end(interval.half) - 1,
+        error=interval.error,
+        degrees=interval.degrees,
+        by_margin=surely_beyond(estimate, margin, point.better, lost),
+        lost_to_others=lost,
+        method="" if interval.half is None else method,
+        **more,
+    )
+
+
 def comparison_of(
     sides: Sides,
     names: tuple[str, str],
@@ -138,7 +170,7 @@ def comparison_of(
     confidence: float = 0.95,
     lost: tuple[float, float] | None = None,
 ) -> Comparison:
-    """The verdict on B from the interval of its log-ratio to A.
+    """Two stacks compared by what was observed of them.
 
     lost  shares of their time that the sides may have lost to others; None: what their observations say
     """
@@ -146,34 +178,24 @@ def comparison_of(
     metric, workload = a[0].metric, a[0].workload
     if metric is None or workload is None:
         raise ValueError("a failure can't be compared")
-    estimate = interval.estimate("", confidence)
-    lost = lost or (lost_by(a), lost_by(b))
-    verdict, reason = decide(estimate, margin, metric.better, lost, names)
-    above = None if interval.half is None else ratio_end(interval.half)
-    comparison = Comparison(
-        point=Point(
-            workload.workload, workload.shape, metric.name, metric.unit, metric.better, metric.labels
-        ),
-        a=names[0],
-        b=names[1],
-        mean_a=_mean(a, metric.unit),
-        mean_b=_mean(a, metric.unit) * estimate.value if method == "linked" else _mean(b, metric.unit),
-        ratio=estimate,
+    mean_a = _mean(a, metric.unit)
+    ratio = interval.estimate("", confidence).value
+    comparison = judged(
+        Point(workload.workload, workload.shape, metric.name, metric.unit, metric.better, metric.labels),
+        names,
+        (mean_a, mean_a * ratio if method == "linked" else _mean(b, metric.unit)),
+        interval,
+        margin,
+        confidence=confidence,
+        lost=lost or (lost_by(a), lost_by(b)),
         n=(_runs(a), _runs(b)),
-        method="" if interval.half is None else method,
-        margin=margin,
-        verdict=verdict,
-        reason=f"{interval.why}: no interval" if interval.why else reason,
-        smallest_visible=None if above is None else above - 1,
+        method=method,
         doubts=_doubts(a, b, method, replication),
         replication=replication,
         sessions=(len(_by_session(a)), len(_by_session(b))),
-        error=interval.error,
-        degrees=interval.degrees,
-        by_margin=surely_beyond(estimate, margin, metric.better, lost),
-        lost_to_others=lost,
     )
-    if interval.error is None or not more_would_decide(verdict, estimate, lost):
+    would = more_would_decide(comparison.verdict, comparison.ratio, comparison.lost_to_others)
+    if interval.error is None or not would:
         return comparison
     return replace(comparison, runs_needed=runs_still_needed(comparison, confidence))
 
@@ -220,10 +242,7 @@ def _blocks(a: Observation, b: Observation) -> list[tuple[float, float]] | None:
     """Logarithms of A and B in each block that has both; None if they did not run in the same blocks."""
     if not (a.interleaved and b.interleaved):
         return None
-    unit = _unit(a)
-    of_a, of_b = (
-        dict(zip((block for block, _ in side.values), _logs(side, unit), strict=True)) for side in (a, b)
-    )
+    of_a, of_b = (dict(logs_by_block(side, _unit(a))) for side in (a, b))
     both = sorted(of_a.keys() & of_b.keys())
     if len(of_a) < len(a.values) or len(of_b) < len(b.values) or not both:
         return None
@@ -271,9 +290,8 @@ def _mean(observed: Sequence[Observation], unit: str) -> float:
 
 def lost_by(observed: Sequence[Observation]) -> float:
     """The mean share that the runs may have lost to others."""
-    return math.fsum(
-        observation.lost_to_others * len(observation.values) for observation in observed
-    ) / _runs(observed)
+    lost = math.fsum(observation.lost_to_others * len(observation.values) for observation in observed)
+    return lost / _runs(observed)
 
 
 def _runs(observed: Sequence[Observation]) -> int:
@@ -429,9 +447,10 @@ class LinkedStacks:
             for name, observations in self._observed.items()
         }
         self._every_run = list(self._runs())
-        inside = [
-            fit for session_runs in _steps_by_session(self._every_run) for fit in session_fits(session_runs)
-        ]
+        by_session: dict[str, list[_Run]] = {}
+        for run in self._every_run:
+            by_session.setdefault(run[1][0], []).append(run)
+        inside = [fit for session_runs in by_session.values() for fit in session_fits(session_runs)]
         self._scatter = _scatter(inside)
         cells = [
             (stack, session, level)
@@ -455,19 +474,13 @@ class LinkedStacks:
         replication: Literal["runs", "sessions"] = "sessions"
         confidence = 0.95
         if fit.degrees < 1:
-            replication, confidence = (
-                "runs",
-                max(observation.confidence for side in sides for observation in side),
-            )
+            replication = "runs"
+            confidence = max(observation.confidence for side in sides for observation in side)
             fit = _with(self._by_runs, a, b) or fit
         interval = fit.difference(a, b, confidence, self._scatter)
-        return LinkedComparison(
-            comparison_of(
-                sides, names, margin, interval, "linked", replication, confidence, self._lost(a, b, through)
-            ),
-            through,
-            self._rivals(a, b),
-        )
+        lost = self._lost(a, b, through)
+        comparison = comparison_of(sides, names, margin, interval, "linked", replication, confidence, lost)
+        return LinkedComparison(comparison, through, self._rivals(a, b))
 
     @cached_property
     def _by_runs(self) -> list[SessionFit]:
@@ -479,7 +492,7 @@ class LinkedStacks:
         every = [observation for observations in self._observed.values() for observation in observations]
         loose = {session_name(observation) for observation in every if not observation.interleaved}
         for name, observations in self._observed.items():
-            unit = observations[0].metric.unit if observations[0].metric is not None else ""
+            unit = _unit(observations[0])
             for observation in observations:
                 session = session_name(observation)
                 for block, value in logs_by_block(observation, unit):
@@ -514,37 +527,22 @@ class LinkedStacks:
 
         A common stack that lost time next to B makes B look faster, as if A had lost it.
         """
-        next_to = [
+        next_to_b, next_to_a = (
             max(
-                (
-                    lost_by(observations)
-                    for name in through
-                    if (observations := self._in_sessions_of(name, side))
-                ),
-                default=0.0,
+                (lost_by(seen) for name in through if (seen := self._in_sessions_of(name, side))), default=0.0
             )
             for side in (b, a)
-        ]
-        own = lost_by(self._observed[a]), lost_by(self._observed[b])
-        return 1 - (1 - own[0]) * (1 - next_to[0]), 1 - (1 - own[1]) * (1 - next_to[1])
+        )
+        own_a, own_b = lost_by(self._observed[a]), lost_by(self._observed[b])
+        return 1 - (1 - own_a) * (1 - next_to_b), 1 - (1 - own_b) * (1 - next_to_a)
 
     def _in_sessions_of(self, name: str, side: str) -> list[Observation]:
-        return [
-            observation
-            for observation in self._observed[name]
-            if session_name(observation) in self._sessions[side]
-        ]
+        sessions = self._sessions[side]
+        return [seen for seen in self._observed[name] if session_name(seen) in sessions]
 
 
 def _with(fits: Sequence[SessionFit], a: str, b: str) -> SessionFit | None:
     return next((fit for fit in fits if a in fit.levels and b in fit.levels), None)
-
-
-def _steps_by_session(runs: Sequence[_Run]) -> Iterator[list[_Run]]:
-    runs_by_session: dict[str, list[_Run]] = {}
-    for run in runs:
-        runs_by_session.setdefault(run[1][0], []).append(run)
-    yield from runs_by_session.values()
 
 
 def _scatter(fits: Sequence[SessionFit]) -> dict[Hashable, float]:

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
 from assay import payload_files, shell
 from assay.errors import HostError, InputError
@@ -62,48 +62,68 @@ class BuildFailedError(HostError):
         self.layers = layers
 
 
-class BuildEngine(Protocol):
-    """What builds images. Each raises HostError, with the engine's words, if it can't."""
+class BuildEngine:
+    """What builds images. Each method raises an error with the engine's words if it can't.
 
-    @property
-    def name(self) -> str:
-        """The program's."""
-        ...
+    inspect  the words that show an image
+    listing  the option that lists images as JSON
+    discard_options  of the removal of an image
+    """
+
+    name: ClassVar[str]
+    inspect: ClassVar[tuple[str, ...]]
+    listing: ClassVar[str]
+    discard_options: ClassVar[tuple[str, ...]] = ()
 
     def image(self, name: str) -> LocalImage:
         """The image of this ID or tag."""
-        ...
+        raise NotImplementedError
 
     def run(self, name: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
         """Run a program, past the image's entrypoint, in a new container without a network; it is removed."""
-        ...
+        raise NotImplementedError
 
     def has(self, tag: str) -> bool:
         """Whether an image of this tag is here."""
-        ...
+        return shell.run([self.name, *self.inspect, tag], timeout_s=_QUERY_TIMEOUT_S).ok
 
     def remove(self, tag: str) -> None:
         """Remove the image of this tag, if it is here; layers that others use stay."""
-        ...
+        if self.has(tag):
+            _done([self.name, "rmi", "--force", tag], _QUERY_TIMEOUT_S)
 
     def tags(self) -> Mapping[str, Sequence[str]]:
         """All images here, by ID, with their tags."""
-        ...
+        command = [self.name, "images", "--all", "--no-trunc", self.listing]
+        images = [
+            {key.lower(): value for key, value in image.items()}
+            for image in json.loads(_done(command, _QUERY_TIMEOUT_S).stdout)
+        ]
+        return {image["id"].removeprefix("sha256:"): image.get("names") or () for image in images}
 
     def discard(self, layers: BuiltLayers) -> None:
-        """Remove the untagged images that a build made; what is in use, or from another build, stays."""
-        ...
+        """Remove the untagged images that a build made; what is in use, or from another build, stays.
+
+        The newest goes first: one with children, or in a container, can't be removed.
+        """
+        tags = self.tags()
+        for name in reversed(layers.new):
+            for image in [image_id for image_id in tags if image_id.startswith(name) and not tags[image_id]]:
+                command = [self.name, "rmi", *self.discard_options, image]
+                shell.run(command, timeout_s=_QUERY_TIMEOUT_S)
 
 
-@dataclass(frozen=True)
-class Podman:
+class Podman(BuildEngine):
     """podman."""
 
-    name: str = "podman"
+    name = "podman"
+    inspect = ("image", "inspect")
+    listing = "--format=json"
+    discard_options = ("--no-prune",)
 
     def image(self, name: str) -> LocalImage:
         """The image of this ID or tag."""
-        (image,) = json.loads(_done([self.name, "image", "inspect", name], _QUERY_TIMEOUT_S).stdout)
+        (image,) = json.loads(_done([self.name, *self.inspect, name], _QUERY_TIMEOUT_S).stdout)
         return LocalImage(str(image["Id"]), int(image["Size"]))
 
     def run(self, name: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
@@ -111,42 +131,24 @@ class Podman:
         container = f"assay-{uuid.uuid4().hex}"
         program, *arguments = argv
         options = ["--rm", f"--name={container}", "--network=none", f"--user={user}"]
+        command = [self.name, "run", *options, f"--entrypoint={program}", name, *arguments]
         try:
-            return shell.run(
-                [self.name, "run", *options, f"--entrypoint={program}", name, *arguments], timeout_s=timeout_s
-            )
+            return shell.run(command, timeout_s=timeout_s)
         except BaseException:  # the container is no descendant of podman's
             shell.run([self.name, "rm", "--force", "--ignore", container], timeout_s=_QUERY_TIMEOUT_S)
             raise
 
-    def has(self, tag: str) -> bool:
-        """Whether an image of this tag is here."""
-        return shell.run([self.name, "image", "exists", tag], timeout_s=_QUERY_TIMEOUT_S).ok
 
-    def remove(self, tag: str) -> None:
-        """Remove the image of this tag, if it is here; layers that others use stay."""
-        _remove(self, tag)
-
-    def tags(self) -> Mapping[str, Sequence[str]]:
-        """All images here, by ID, with their tags."""
-        command = [self.name, "images", "--all", "--no-trunc", "--format=json"]
-        images = json.loads(_done(command, _QUERY_TIMEOUT_S).stdout)
-        return {image["Id"]: image.get("Names") or () for image in images}
-
-    def discard(self, layers: BuiltLayers) -> None:
-        """Remove the untagged images that a build made; what is in use, or from another build, stays."""
-        _discard(self, layers.new, "--no-prune")
-
-
-@dataclass(frozen=True)
-class Buildah:
+class Buildah(BuildEngine):
     """buildah, which needs no daemon and no podman."""
 
-    name: str = "buildah"
+    name = "buildah"
+    inspect = ("inspect", "--type", "image")
+    listing = "--json"
 
     def image(self, name: str) -> LocalImage:
         """The image of this ID or tag."""
-        image = json.loads(_done([self.name, "inspect", "--type", "image", name], _QUERY_TIMEOUT_S).stdout)
+        image = json.loads(_done([self.name, *self.inspect, name], _QUERY_TIMEOUT_S).stdout)
         return LocalImage(str(image["FromImageID"]), None)
 
     def run(self, name: str, user: str, argv: Sequence[str], timeout_s: float) -> CompletedCommand:
@@ -158,28 +160,13 @@ class Buildah:
         finally:
             shell.run([self.name, "rm", container], timeout_s=_QUERY_TIMEOUT_S)
 
-    def has(self, tag: str) -> bool:
-        """Whether an image of this tag is here."""
-        return shell.run([self.name, "inspect", "--type", "image", tag], timeout_s=_QUERY_TIMEOUT_S).ok
-
-    def remove(self, tag: str) -> None:
-        """Remove the image of this tag, if it is here; layers that others use stay."""
-        _remove(self, tag)
-
-    def tags(self) -> Mapping[str, Sequence[str]]:
-        """All images here, by ID, with their tags."""
-        images = json.loads(
-            _done([self.name, "images", "--all", "--no-trunc", "--json"], _QUERY_TIMEOUT_S).stdout
-        )
-        return {image["id"].removeprefix("sha256:"): image.get("names") or () for image in images}
-
     def discard(self, layers: BuiltLayers) -> None:
         """Remove the untagged images that a build made, unless it took some from another build.
 
         buildah removes untagged parents with an image, whoever made them.
         """
         if not layers.cached:
-            _discard(self, layers.new)
+            super().discard(layers)
 
 
 ENGINES: Final[Mapping[str, BuildEngine]] = {"podman": Podman(), "buildah": Buildah()}
@@ -240,11 +227,6 @@ def push(
         return digest.read_text().strip()
 
 
-def _remove(engine: BuildEngine, tag: str) -> None:
-    if engine.has(tag):
-        _done([engine.name, "rmi", "--force", tag], _QUERY_TIMEOUT_S)
-
-
 def _done(argv: Sequence[str], timeout_s: float) -> CompletedCommand:
     done = shell.run(argv, timeout_s=timeout_s)
     if not done.ok:
@@ -260,14 +242,6 @@ def _layers(output: str) -> BuiltLayers:
         tuple(name for name, _ in named if not any(cached_layer.startswith(name) for cached_layer in cached)),
         cached,
     )
-
-
-def _discard(engine: BuildEngine, names: Sequence[str], *options: str) -> None:
-    """Remove images, the newest first: one with children, or in a container, can't be removed."""
-    tags = engine.tags()
-    for name in reversed(names):
-        for image in [image_id for image_id in tags if image_id.startswith(name) and not tags[image_id]]:
-            shell.run([engine.name, "rmi", *options, image], timeout_s=_QUERY_TIMEOUT_S)
 
 
 def _reason(done: CompletedCommand, what: str) -> str:

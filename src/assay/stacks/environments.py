@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -29,9 +29,6 @@ from assay.stacks.engines import run_smoke_test
 from assay.stacks.image import base_image
 from assay.stacks.stack import FailureKind
 from assay.stacks.uv import Interpreter, Target, UvError, logical_lines, resolve
-
-if TYPE_CHECKING:
-    pass
 
 _IMPORT_TIMEOUT_S: Final = 300.0
 _ELSEWHERE: Final = "-anew"  # 5 letters: 16 paths in a row place the stack of a program differently
@@ -192,9 +189,8 @@ class Workshop:
         if answer.ok:
             return None
         message = answer.stderr.strip() or f"importing its packages ended with exit code {answer.exit_code}"
-        return self._failure(
-            "crashes" if answer.exit_code < 0 else "does not import", message, environment.key
-        )
+        kind: FailureKind = "crashes" if answer.exit_code < 0 else "does not import"
+        return self._failure(kind, message, environment.key)
 
     def remove(self, environment: Environment) -> None:
         """Free its space; its lock is kept, from which it can be built again."""
@@ -203,12 +199,17 @@ class Workshop:
         shutil.rmtree(environment.path, ignore_errors=True)
 
     def _failure(self, kind: FailureKind, message: str, name: str) -> BuildFailure:
-        log = self.root / "logs" / f"{name}.log"
-        make_directory(log.parent)
-        write_atomic(log, message.encode() + b"\n")
         lines = [line.strip() for line in message.splitlines() if line.strip()]
         last = lines[-1] if kind == "does not import" else " ".join(lines)
-        return BuildFailure(kind, last, log)
+        return BuildFailure(kind, last, _log(self.root, name, message))
+
+
+def _log(root: Path, name: str, message: str) -> Path:
+    """The file that keeps all of a failure's message."""
+    path = root / "logs" / f"{name}.log"
+    make_directory(path.parent)
+    write_atomic(path, message.encode() + b"\n")
+    return path
 
 
 def packages_of(lock: Path) -> dict[str, str]:
@@ -351,14 +352,8 @@ class ImageWorkshop:
 
     def _containerfile(self, base: str, lock: Path) -> str:
         stack = image_of_lock(lock.read_text(), str(lock), base=base)
-        return container_file_text(stack, shlex.join(_command(base, lock)))
+        command = ["assay", "stack", "containerfile", "command", "--from", str(lock), "--base", base]
+        return container_file_text(stack, shlex.join(command))
 
     def _failure(self, kind: FailureKind, message: str, name: str) -> BuildFailure:
-        log = self.root / "logs" / f"{name}.log"
-        make_directory(log.parent)
-        write_atomic(log, message.encode() + b"\n")
-        return BuildFailure(kind, " ".join(message.split()), log)
-
-
-def _command(base: str, lock: Path) -> Sequence[str]:
-    return ["assay", "stack", "containerfile", "command", "--from", str(lock), "--base", base]
+        return BuildFailure(kind, " ".join(message.split()), _log(self.root, name, message))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from assay.analyse.comparison.verdict import too_much
+from assay.analyse.statistics.sequential import looks
 from assay.durable import locked, make_directory
 from assay.errors import EXIT_OK, EXIT_UNDECIDED, EXIT_WORSE, InputError, Problem
 from assay.questions.evidence import reindex, runs_directory
@@ -56,7 +57,7 @@ from assay.stacks.explore_spec import (
     variables_of,
 )
 from assay.stacks.known import hardware_here, provenance_here
-from assay.stacks.measuring import ABOUT_KEEP, ABOUT_MAX_TIME, Measuring, gain, schedule, survivors, verdicts
+from assay.stacks.measuring import ABOUT_KEEP, ABOUT_MAX_TIME, Measuring, gain, survivors, verdicts
 from assay.stacks.stack import FailureKind, Observation, Stack, stack_of
 from assay.stacks.storage import Journal, explorations_dir, record_failure
 from assay.units import counted, human_seconds
@@ -449,7 +450,7 @@ class _Exploration:
         """Blocks for all, then for the better half, and so on, until the last look or until none is left."""
         running, blocks = list(names), 0
         most = self.spec.content.max_repeats
-        for rung, look in enumerate(schedule(most), 1):
+        for rung, look in enumerate(looks(most), 1):
             if not running or (rung > 1 and self._time_is_up):
                 break
             systems = {name: self.builder.system(name) for name in (INCUMBENT, *running)}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -19,20 +19,18 @@ from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from assay.errors import HostError, InputError, Problem
-from assay.inputs import read_whole
 from assay.launch import SYSTEM_MODELS
 from assay.records import digest_of
 from assay.stacks import uv
 from assay.stacks.environments import EnvironmentRecipe, ImageRecipe, versions_of
 from assay.stacks.image import DEFAULT_BASE, base_image
 from assay.stacks.measuring import MeasuredWork
-from assay.stacks.uv import Interpreter, UvError, logical_lines
+from assay.stacks.uv import Interpreter, UvError
 from assay.suite import document
 from assay.suite.document import Document
 from assay.suite.findings import checked, in_order, shown
 from assay.suite.model import Duration, Margin, Name
 
-_LARGEST_BYTES: Final = 1 << 20
 SET_HERE: Final = ("suite", "systems", "baseline", "repeats", "seed", "margin", "order")
 """What a suite says that an exploration or a bisection sets by itself."""
 
@@ -82,7 +80,8 @@ Base = Annotated[
     AfterValidator(_base),
     Field(description="A base image as `assay stack containerfile --base` has it: debian12, or NAME=IMAGE."),
 ]
-Variables = dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Variables = dict[VariableName, str]
 
 
 class VersionRange(BaseModel):
@@ -119,7 +118,7 @@ class Vary(BaseModel):
         [], description="Versions or paths of interpreters; `installed`: all that uv finds on this machine."
     )
     base: list[Base] = Field([], description="Base images; each stack is then built as an image.")
-    env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], list[str]] = Field(
+    env: dict[VariableName, list[str]] = Field(
         {}, description="Variable → its values: OMP_NUM_THREADS: ['1', '2']."
     )
 
@@ -262,7 +261,11 @@ def _requirements(content: SpecFile, directory: Path, source: Document) -> tuple
     if isinstance(written, list):
         placed = [(source.where("requirements", index), line) for index, line in enumerate(written)]
     else:
-        placed = list(_of_file(directory / written, source.where("requirements")))
+        path = directory / written
+        if not path.is_file():
+            what = f"requirements: {path} is not a file"
+            raise InputError([Problem(source.where("requirements"), what)])
+        placed = list(uv.requirement_lines(path))
     problems = []
     for where, line in placed:
         try:
@@ -270,25 +273,9 @@ def _requirements(content: SpecFile, directory: Path, source: Document) -> tuple
         except ValueError as error:
             problems.append(Problem(where, str(error)))
     if not placed:
-        problems.append(
-            Problem(source.where("requirements"), "there is no requirement, so no stack to build")
-        )
+        what = "there is no requirement, so no stack to build"
+        problems.append(Problem(source.where("requirements"), what))
     return [line for _, line in placed], problems
-
-
-def _of_file(path: Path, where: str) -> Iterator[tuple[str, str]]:
-    """Place and text of each requirement of a requirements.txt or pyproject.toml."""
-    if not path.is_file():
-        raise InputError([Problem(where, f"requirements: {path} is not a file")])
-    text = read_whole(path, _LARGEST_BYTES).decode("utf-8", "replace")
-    if path.suffix != ".toml":
-        yield from ((f"{path}:{number}", line) for number, line in logical_lines(text))
-        return
-    try:
-        listed = tomllib.loads(text).get("project", {}).get("dependencies", [])
-    except tomllib.TOMLDecodeError as error:
-        raise InputError([Problem(str(path), f"not TOML ({error})")]) from error
-    yield from ((f"{path}", str(line)) for line in listed)
 
 
 def _measure(content: SpecFile, directory: Path, source: Document) -> tuple[Mapping[str, Any], list[Problem]]:
@@ -363,11 +350,8 @@ def dimensions(spec: Spec) -> list[Dimension]:
     vary = spec.content.vary
     varied = [Dimension("package", canonicalize_name(name), _versions(spec, name)) for name in vary.packages]
     if vary.python:
-        pythons = (
-            vary.python
-            if isinstance(vary.python, list)
-            else [installed.path for installed in uv.interpreters()]
-        )
+        listed = isinstance(vary.python, list)
+        pythons = vary.python if listed else [installed.path for installed in uv.interpreters()]
         for index, python in enumerate(pythons):
             interpreter(spec, python, index)
         varied.append(Dimension("python", "python", tuple(pythons)))
@@ -390,33 +374,23 @@ def _versions(spec: Spec, name: str) -> tuple[str, ...]:
     both = ",".join(filter(None, (str(required.specifier), written.range)))
     where = spec.where("vary", "packages", name)
     try:
-        python = incumbent_python(spec)
-        versions = versions_of(
-            f"{name}{extras}{both}",
-            name,
-            written.step,
-            written.newest,
-            python.path,
-            find_links=spec.wheels,
-            offline=spec.content.offline,
-        )
+        searched = f"{name}{extras}{both}", name, written.step, written.newest
+        python, offline = incumbent_python(spec).path, spec.content.offline
+        versions = versions_of(*searched, python, find_links=spec.wheels, offline=offline)
     except UvError as error:
         raise InputError(f"{error.words}\n{where}: versions of {name} can't be found: see above") from error
     if not versions:
-        raise InputError(
-            [Problem(where, f"no version of {name} meets {both} and has a wheel for this platform")]
-        )
+        what = f"no version of {name} meets {both} and has a wheel for this platform"
+        raise InputError([Problem(where, what)])
     return versions
 
 
 def incumbent_values(spec: Spec) -> dict[str, str]:
     """The incumbent's values of what varies, by the dimension's key, where it states them."""
     incumbent, vary = spec.content.incumbent, spec.content.vary
-    values: dict[str, str] = {
-        canonicalize_name(name): version
-        for name, version in incumbent.packages.items()
-        if canonicalize_name(name) in map(canonicalize_name, vary.packages)
-    }
+    packages = {canonicalize_name(name): version for name, version in incumbent.packages.items()}
+    varied = {canonicalize_name(name) for name in vary.packages}
+    values: dict[str, str] = {name: version for name, version in packages.items() if name in varied}
     if vary.python and incumbent.python:
         values["python"] = incumbent.python
     if vary.base and incumbent.base:
@@ -437,13 +411,9 @@ def recipe_of(spec: Spec, space: Space, choice: StackChoice) -> EnvironmentRecip
     fixed = spec.content.incumbent.packages
     pins += [f"{name}=={version}" for name, version in fixed.items() if canonicalize_name(name) not in varied]
     if spec.content.in_images:
-        base = next((choice[d.key] for d in space.dimensions if d.kind == "base"), None)
-        return ImageRecipe(
-            base or spec.content.incumbent.base or DEFAULT_BASE,
-            spec.requirements,
-            tuple(pins),
-            tuple(spec.content.imports),
-        )
+        varied_base = next((choice[d.key] for d in space.dimensions if d.kind == "base"), None)
+        base = varied_base or spec.content.incumbent.base or DEFAULT_BASE
+        return ImageRecipe(base, spec.requirements, tuple(pins), tuple(spec.content.imports))
     python = next((choice[d.key] for d in space.dimensions if d.kind == "python"), None)
     return EnvironmentRecipe(
         incumbent_python(spec) if python is None else interpreter(spec, python),
@@ -467,9 +437,8 @@ def interpreter(spec: Spec, version_or_path: str, index: int | None = None) -> I
     try:
         return _interpreter(version_or_path)
     except UvError as error:
-        where = (
-            spec.where("vary", "python", index) if index is not None else spec.where("incumbent", "python")
-        )
+        path = ("incumbent", "python") if index is None else ("vary", "python", index)
+        where = spec.where(*path)
         what = f"python {version_or_path} is not on this machine, and none is downloaded: {error.words}"
         raise InputError([Problem(where, what)]) from error
 
@@ -543,10 +512,7 @@ class Space:
     @property
     def size(self) -> int:
         """Number of choices, the incumbent included."""
-        number = 1
-        for dimension in self.dimensions:
-            number *= len(dimension.values)
-        return number
+        return math.prod(len(dimension.values) for dimension in self.dimensions)
 
     def choices(self) -> Iterator[StackChoice]:
         """All of them, the first dimension slowest."""
@@ -568,13 +534,9 @@ def space_of(dimensions: Sequence[Dimension], incumbent: Mapping[str, str]) -> S
 
     incumbent  by key; a dimension that it lacks has its first value
     """
-    full = tuple(
-        d
-        if (own := incumbent.get(d.key)) is None or own in d.values
-        else Dimension(d.kind, d.name, (own, *d.values))
-        for d in dimensions
-    )
-    return Space(full, StackChoice(tuple((d.key, incumbent.get(d.key, d.values[0])) for d in full)))
+    own = [(d, (d.values[0] if (value := incumbent.get(d.key)) is None else value)) for d in dimensions]
+    full = tuple(d if value in d.values else replace(d, values=(value, *d.values)) for d, value in own)
+    return Space(full, StackChoice(tuple((d.key, value) for d, value in own)))
 
 
 @dataclass(frozen=True)
@@ -664,17 +626,12 @@ def tpe(space: Space, tried: Sequence[Tried], seed: int) -> StackChoice | None:
     study = optuna.create_study(direction="maximize", sampler=sampler)
     worst = min((attempt.gain for attempt in tried if attempt.gain is not None), default=0.0)
     known = [Tried(space.incumbent, 0.0), *tried]
-    study.add_trials(
-        [
-            optuna.trial.create_trial(
-                params=dict(attempt.choice.values),
-                distributions=scales,
-                # what fails is no better than the worst
-                value=worst if attempt.gain is None else attempt.gain,
-            )
-            for attempt in known
-        ]
-    )
+    for attempt in known:  # what fails is no better than the worst
+        gain = worst if attempt.gain is None else attempt.gain
+        known_trial = optuna.trial.create_trial(
+            params=dict(attempt.choice.values), distributions=scales, value=gain
+        )
+        study.add_trial(known_trial)
     done = {attempt.choice for attempt in known}
     if len(done) >= space.size:
         return None

@@ -603,11 +603,7 @@ FRAMEWORKS: Final[Mapping[str, Mapping[str, Torch | PublishedRelease]]] = {
 }
 
 WHEEL_INDEX: Final = "https://download.pytorch.org/whl/"
-OF_WHEEL: Final = (
-    "nvidia-",
-    "cuda-",
-    "triton",
-)  # prefixes of the accelerator packages that torch's wheel brings
+OF_WHEEL: Final = ("nvidia-", "cuda-", "triton")  # how packages begin that torch's wheel brings
 
 # Imports of payloads whose package has another name.
 PACKAGE_OF: Final[Mapping[str, str]] = {
@@ -615,32 +611,6 @@ PACKAGE_OF: Final[Mapping[str, str]] = {
     "mlperf_loadgen": "mlcommons-loadgen",
     "segmentation_models_pytorch": "segmentation-models-pytorch",
 }
-# Packages that payloads import; pins.json has these and all their dependencies.
-ROOTS: Final = (
-    "botocore",
-    "h5py",
-    "mlcommons-loadgen",
-    "monai",
-    "mpi4py",
-    "numpy",
-    "onnx",
-    "onnxruntime",
-    "onnxscript",
-    "pillow",
-    "pycocotools",
-    "sacrebleu",
-    "s3fs",
-    "sacremoses",
-    "scipy",
-    "segmentation-models-pytorch",
-    "timm",
-    "tokenizers",
-    "torch",
-    "torchmetrics",
-    "torchvision",
-    "transformers",
-    "webdataset",
-)
 
 
 class Pin(msgspec.Struct, frozen=True):

@@ -15,9 +15,9 @@ from packaging.version import InvalidVersion, Version
 
 from assay.questions.evidence import runs_directory
 from assay.questions.question import RUNS, Answer, Question, function, option, progress_line, question
-from assay.records import Estimate, to_compact_json
-from assay.stacks.effects import FEWEST, agreement, rank_correlation, session_fits
-from assay.stacks.known import Progress, known, reading
+from assay.records import Estimate, to_compact_json, to_plain
+from assay.stacks.effects import FEWEST, agreement, positive, rank_correlation, session_fits
+from assay.stacks.known import Progress, hardware_document, known, reading
 from assay.stacks.stack import COME_WITH, HardwareClass, Observation, Stack, StackMetric, StackWorkload
 from assay.units import counted
 from assay.view.blocks import Block, Paragraph
@@ -51,37 +51,9 @@ class IndicatorListing(Answer):
         """Each indicator with each workload."""
         return {
             "schema": "assay.stack-indicators/1",
-            "predictions": [
-                prediction_document(indicator_prediction) for indicator_prediction in self.predictions
-            ],
+            "predictions": [prediction.document() for prediction in self.predictions],
             "indicators": list(self.indicators),
         }
-
-
-def prediction_document(indicator_prediction: IndicatorPrediction) -> dict[str, Any]:
-    """One indicator with one workload: Kendall's rank correlation, its interval, and whether it is used."""
-    from assay.stacks.known import hardware_document
-
-    return {
-        "hardware": hardware_document(indicator_prediction.workload.hardware),
-        "workload": _series_as_data(indicator_prediction.workload),
-        "indicator": _series_as_data(indicator_prediction.indicator),
-        "correlation": None
-        if indicator_prediction.correlation is None
-        else asdict(indicator_prediction.correlation),
-        "stacks": indicator_prediction.stacks,
-        "reliability": None
-        if indicator_prediction.reliability is None
-        else asdict(indicator_prediction.reliability),
-        "predicts": indicator_prediction.predicts,
-        "why_not": indicator_prediction.why_not,
-    }
-
-
-def _series_as_data(series: MetricSeries) -> dict[str, Any]:
-    from assay.records import to_plain
-
-    return {"title": series.title, "workload": to_plain(series.workload), "metric": to_plain(series.metric)}
 
 
 INDICATORS: Final = "indicators"
@@ -111,6 +83,10 @@ class MetricSeries:
             return " ".join(str(word) for word in parts if word not in (None, "none"))
         shown = [f"{name}={value}" for name, value in sorted(labels.items())]
         return " ".join([self.workload.workload, self.workload.shape, self.metric.name, *shown])
+
+    def document(self) -> dict[str, Any]:
+        """Its title, workload and metric."""
+        return {"title": self.title, "workload": to_plain(self.workload), "metric": to_plain(self.metric)}
 
 
 @dataclass(frozen=True)
@@ -148,19 +124,32 @@ class IndicatorPrediction:
             return f"too few steps from version to version: {c.n}; an interval needs {FEWEST}"
         return "it is not shown to rank steps as the workload does"
 
+    def document(self) -> dict[str, Any]:
+        """Kendall's rank correlation, its interval, and whether it is used."""
+        correlation, reliability = self.correlation, self.reliability
+        return {
+            "hardware": hardware_document(self.workload.hardware),
+            "workload": self.workload.document(),
+            "indicator": self.indicator.document(),
+            "correlation": None if correlation is None else asdict(correlation),
+            "stacks": self.stacks,
+            "reliability": None if reliability is None else asdict(reliability),
+            "predicts": self.predicts,
+            "why_not": self.why_not,
+        }
+
 
 def series_of(observation: Observation) -> MetricSeries | None:
     """Where a figure belongs; None for a failure, a figure that does not lead, or one that is not above 0."""
+    metric, workload, values = observation.metric, observation.workload, observation.values
     if (
-        observation.metric is None
-        or observation.workload is None
-        or not observation.primary
-        or not observation.values
+        metric is None
+        or workload is None
+        or not (observation.primary and values)
+        or not positive([observation])
     ):
         return None
-    if min(value for _, value in observation.values) <= 0:
-        return None
-    return MetricSeries(observation.hardware, observation.workload, observation.metric)
+    return MetricSeries(observation.hardware, workload, metric)
 
 
 def predictions(observed: Iterable[Observation]) -> tuple[IndicatorPrediction, ...]:
@@ -188,11 +177,8 @@ def predictions(observed: Iterable[Observation]) -> tuple[IndicatorPrediction, .
             correlation = rank_correlation(_steps(placed), confidence)
             ranked.append(IndicatorPrediction(named[name], named[key], correlation, len(placed), reliability))
         predicted += sorted(ranked, key=_strength, reverse=True)
-    return tuple(
-        sorted(
-            predicted, key=lambda prediction: (str(prediction.workload.hardware), prediction.workload.title)
-        )
-    )
+    predicted.sort(key=lambda prediction: (str(prediction.workload.hardware), prediction.workload.title))
+    return tuple(predicted)
 
 
 def _strength(prediction: IndicatorPrediction) -> tuple[float, float]:
@@ -201,28 +187,16 @@ def _strength(prediction: IndicatorPrediction) -> tuple[float, float]:
 
 
 def _common(a: Iterable[Observation], b: Iterable[Observation]) -> set[str]:
-    return {software_of(observation.stack) for observation in a} & {
-        software_of(observation.stack) for observation in b
-    }
+    return {software_of(seen.stack) for seen in a} & {software_of(seen.stack) for seen in b}
 
 
 def _reliability(observed: Sequence[Observation]) -> Estimate | None:
     """How the steps in every second session rank like those in the others."""
-    place = {
-        name: index
-        for index, name in enumerate(
-            sorted({(observation.origin, observation.session) for observation in observed})
-        )
-    }
-    halves = [
-        [
-            observation
-            for observation in observed
-            if place[observation.origin, observation.session] % 2 == side
-        ]
-        for side in (0, 1)
-    ]
-    return rank_correlation(_steps(_placed(*halves)))
+    sessions = sorted({(seen.origin, seen.session) for seen in observed})
+    even = set(sessions[::2])
+    first = [seen for seen in observed if (seen.origin, seen.session) in even]
+    second = [seen for seen in observed if (seen.origin, seen.session) not in even]
+    return rank_correlation(_steps(_placed(first, second)))
 
 
 def _placed(a: Sequence[Observation], b: Sequence[Observation]) -> list[_PlacedStack]:
@@ -230,10 +204,8 @@ def _placed(a: Sequence[Observation], b: Sequence[Observation]) -> list[_PlacedS
     stacks = {software_of(observation.stack): observation.stack for observation in (*a, *b)}
     predicted, measured = _levels(a), _levels(b)
     return [
-        _PlacedStack(
-            stacks[name], (predicted[name][0], measured[name][0]), predicted[name][1], measured[name][1]
-        )
-        for name in stacks
+        _PlacedStack(stack, (predicted[name][0], measured[name][0]), predicted[name][1], measured[name][1])
+        for name, stack in stacks.items()
         if name in predicted and name in measured
     ]
 
@@ -252,9 +224,8 @@ def _levels(observed: Sequence[Observation]) -> dict[str, tuple[int, float]]:
     logs: dict[tuple[Hashable, Hashable], list[float]] = {}
     for observation in observed:
         better = -1 if observation.metric is not None and observation.metric.better == "lower" else 1
-        cell = logs.setdefault(
-            (software_of(observation.stack), (observation.origin, observation.session)), []
-        )
+        session = observation.origin, observation.session
+        cell = logs.setdefault((software_of(observation.stack), session), [])
         cell += [better * math.log(value) for _, value in observation.values]
     fits = session_fits([(*cell, fmean(values)) for cell, values in logs.items()])
     return {
@@ -282,19 +253,15 @@ def _steps(placed: Sequence[_PlacedStack]) -> list[tuple[float, float]]:
         others = [other for other in names if other != name]
         alike: dict[Hashable, dict[int, _PlacedStack]] = {}
         for placed_stack in placed:
-            if (version := placed_stack.stack.packages.get(name)) in order:
-                rest = (
-                    placed_stack.sets,
-                    _setting(placed_stack.stack),
-                    *(placed_stack.stack.packages.get(other) for other in others),
-                )
+            stack = placed_stack.stack
+            if (version := stack.packages.get(name)) in order:
+                versions = [stack.packages.get(other) for other in others]
+                rest = placed_stack.sets, _setting(stack), *versions
                 alike.setdefault(rest, {})[order[version]] = placed_stack
         for by_rank in alike.values():
             for rank in by_rank.keys() & {place - 1 for place in by_rank}:
-                step = (
-                    by_rank[rank + 1].predicted - by_rank[rank].predicted,
-                    by_rank[rank + 1].measured - by_rank[rank].measured,
-                )
+                before, after = by_rank[rank], by_rank[rank + 1]
+                step = after.predicted - before.predicted, after.measured - before.measured
                 steps.setdefault((name, rank), []).append(step)
     return [(fmean(x for x, _ in pairs), fmean(y for _, y in pairs)) for pairs in steps.values()]
 
@@ -365,19 +332,10 @@ class StackIndicators(Question):
     def answer(self) -> IndicatorListing:
         """Each indicator. Raises InputError if there are neither runs nor imported bundles."""
         observed = known(runs_directory(self.runs), self.progress).observations
-        shown = [
-            prediction
-            for prediction in predictions(observed)
-            if self.workload in (None, prediction.workload.workload.workload)
-        ]
-        series = [
-            metric_series
-            for metric_series in map(series_of, observed)
-            if metric_series and metric_series.workload.workload == INDICATORS
-        ]
-        return IndicatorListing(
-            tuple(shown), tuple(sorted({metric_series.title for metric_series in series}))
-        )
+        shown = (p for p in predictions(observed) if self.workload in (None, p.workload.workload.workload))
+        every = filter(None, map(series_of, observed))
+        titles = {series.title for series in every if series.workload.workload == INDICATORS}
+        return IndicatorListing(tuple(shown), tuple(sorted(titles)))
 
 
 stack_indicators = function(StackIndicators, StackIndicators.answer)
@@ -399,9 +357,8 @@ def _nothing(listing: IndicatorListing) -> str:
     if not listing.indicators:
         return "No indicator was measured. Run the workload indicators on the stacks that you measure."
     listed = ", ".join(listing.indicators)
-    return (
-        f"No stack was measured with an indicator and a workload on the same hardware. Indicators: {listed}."
-    )
+    where = "with an indicator and a workload on the same hardware"
+    return f"No stack was measured {where}. Indicators: {listed}."
 
 
 def prediction_lines(predictions: Sequence[IndicatorPrediction]) -> Iterator[str]:

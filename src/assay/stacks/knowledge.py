@@ -25,15 +25,7 @@ from assay.analyse.points.groups import Group, Metrics, group
 from assay.analyse.points.ratio import looked_at, one_side
 from assay.durable import locked, make_directory, sync, writing
 from assay.errors import HostError, InputError
-from assay.records import (
-    DEFAULT_MARGIN,
-    Doubt,
-    Result,
-    Run,
-    from_json,
-    to_compact_json,
-    to_plain,
-)
+from assay.records import DEFAULT_MARGIN, Doubt, Result, Run, from_json, to_compact_json, to_plain
 from assay.rundir.files import Header
 from assay.rundir.session import Attempt, Session
 from assay.stacks.bundles import read_recorded
@@ -334,13 +326,12 @@ def observe(
     Runs that are not over are left out without a word: they will be observed.
     """
     left_out: Counter[str] = Counter()
-    failures: list[Observation] = []
+    observed: list[Observation] = []
     by_place: dict[tuple[str, str, str], tuple[Stack, HardwareClass, StackWorkload, list[Result]]] = {}
     for result in results:
-        run = result.run
+        run, stack, hardware = result.run, stack_of(result.provenance), hardware_of(result.provenance)
         if not run.state.final:
             continue
-        stack, hardware = stack_of(result.provenance), hardware_of(result.provenance)
         if stack is None or hardware is None:
             several = result.provenance is not None and len(result.provenance.nodes) > 1
             left_out[UNEQUAL_NODES if several else NO_PROVENANCE] += 1
@@ -355,20 +346,10 @@ def observe(
         if kind is None:
             left_out[OTHER_FAILURE] += 1
             continue
-        failures.append(
-            Observation(
-                stack,
-                hardware,
-                workload,
-                None,
-                session_of(run),
-                run.made_at,
-                failure=kind,
-                why=_describe_failure(run, last_output),
-                log=log_of(run),
-            )
+        where, why, log = session_of(run), _describe_failure(run, last_output), log_of(run)
+        observed.append(
+            Observation(stack, hardware, workload, None, where, run.made_at, failure=kind, why=why, log=log)
         )
-    observed = list(failures)
     for stack, hardware, workload, runs in by_place.values():
         figures = list(_figures(stack, hardware, workload, runs, metrics, log_of))
         observed += figures
@@ -399,15 +380,10 @@ def _figures(
     log_of: Callable[[Run], str],
 ) -> Iterator[Observation]:
     """The runs' values of each metric that has a better direction."""
-    groups = group(runs, metrics)
-    leading = next(
-        (point_group.point.metric for point_group in groups.values() if point_group.point.better), None
-    )
-    for point_group in groups.values():
-        point = point_group.point
-        if point.better is None:
-            continue
-        first = point_group.samples[0].result.run
+    groups = [judged for judged in group(runs, metrics).values() if judged.point.better is not None]
+    for point_group in groups:
+        point, samples = point_group.point, point_group.samples
+        first = samples[0].result.run
         raised = _raised(point_group)
         yield Observation(
             stack=stack,
@@ -415,15 +391,11 @@ def _figures(
             workload=workload,
             metric=StackMetric(point.metric, point.unit, point.better, dict(point.labels)),
             session=session_of(first),
-            at=min(sample.result.run.made_at for sample in point_group.samples),
-            primary=point.metric == leading,
-            values=tuple(
-                sorted((sample.result.run.trial.block, sample.value) for sample in point_group.samples)
-            ),
-            interleaved=all(
-                s.result.run.interleaved and not s.result.run.outside_block for s in point_group.samples
-            ),
-            confidence=max(0.95, looked_at((point_group.samples,), paired=True)),
+            at=min(sample.result.run.made_at for sample in samples),
+            primary=point.metric == groups[0].point.metric,
+            values=tuple(sorted((sample.result.run.trial.block, sample.value) for sample in samples)),
+            interleaved=all(s.result.run.interleaved and not s.result.run.outside_block for s in samples),
+            confidence=max(0.95, looked_at((samples,), paired=True)),
             lost_to_others=encounters.lost_to_others(point_group.results, DEFAULT_MARGIN),
             doubts=tuple(doubt for doubt in raised if doubts.KINDS[doubt.code].severity in _SHIFTS),
             log=log_of(first),
@@ -474,21 +446,13 @@ def steps_together(observed: Iterable[Observation]) -> list[Observation]:
         else:
             kept.append(observation)
     for observations in by_session.values():
-        numbers = {
-            block: number
-            for number, block in enumerate(
-                sorted({b for observation in observations for b, _ in observation.values}), 1
-            )
-        }
+        blocks = sorted({block for observation in observations for block, _ in observation.values})
+        numbers = {block: number for number, block in enumerate(blocks, 1)}
         same: dict[tuple[str, ...], list[Observation]] = {}
         for observation in observations:
             workload = "" if observation.workload is None else observation.workload.digest
-            key = (
-                observation.stack.digest,
-                observation.hardware.digest,
-                workload,
-                to_compact_json(observation.metric),
-            )
+            place = observation.stack.digest, observation.hardware.digest
+            key = (*place, workload, to_compact_json(observation.metric))
             same.setdefault(key, []).append(observation)
         kept += [_join_steps(steps, numbers) for steps in same.values()]
     return sorted(kept, key=lambda observation: observation.at)

@@ -24,6 +24,16 @@ from assay.questions.question import (
     progress_line,
     question,
 )
+from assay.records import to_compact_json, to_plain
+from assay.stacks.stack import (
+    HardwareClass,
+    Observation,
+    Stack,
+    StackMetric,
+    StackWorkload,
+    hardware_of,
+    stack_of,
+)
 from assay.units import counted
 from assay.view.blocks import Block, Fold, Paragraph
 
@@ -31,7 +41,6 @@ if TYPE_CHECKING:
     from assay.records import Doubt, Provenance
     from assay.stacks.effects import Level
     from assay.stacks.knowledge import Knowledge
-    from assay.stacks.stack import HardwareClass, Observation, Stack, StackMetric, StackWorkload
 
 _DIGEST = re.compile(r"[0-9a-f]{4,16}")
 MAIN_PACKAGES = ("torch", "tensorflow", "jax", "onnxruntime", "transformers", "numpy")
@@ -94,17 +103,19 @@ class KnownStack(Answer):
         """What people call it: Python and its main packages."""
         return title(self.stack)
 
+    @property
+    def hardware(self) -> dict[str, HardwareClass]:
+        """The classes that it was observed on, by digest."""
+        return {observation.hardware.digest: observation.hardware for observation in self.observations}
+
     def view(self) -> Iterator[Block]:
         """Its software, then each figure with what it rests on, and each failure with its logs."""
         stack = self.stack
         versions = {name: _version(name, v, stack.builds) for name, v in stack.packages.items()}
         yield Paragraph(f"{stack.digest}  {self.title}")
-        for heading, entries in (
-            ("System", stack.system),
-            ("Settings", stack.settings),
-            ("Packages", versions),
-        ):
-            yield from _entries(heading, entries)
+        yield from _entries("System", stack.system)
+        yield from _entries("Settings", stack.settings)
+        yield from _entries("Packages", versions)
         primary = [block for level in self.levels if level.primary for block in level_blocks(level)]
         every = [block for level in self.levels for block in level_blocks(level)]
         yield Fold(tuple(primary), (*_entries("Builds", stack.builds), *every), "")
@@ -113,8 +124,6 @@ class KnownStack(Answer):
 
     def document(self) -> dict[str, Any]:
         """One stack with everything that was observed of it."""
-        from assay.records import to_plain
-
         return {
             "schema": "assay.stack-details/1",
             "stack": stack_document(self.stack),
@@ -149,20 +158,20 @@ class StackListing(Answer):
         """The stacks by the hardware that they were observed on, and what says nothing of one."""
         if not self.stacks:
             yield Paragraph("No run has observed such a stack.")
-        hardware: dict[str, str] = {}
+        hardware: dict[str, list[KnownStack]] = {}
         for known_stack in self.stacks:
-            for observation in known_stack.observations:
-                hardware.setdefault(observation.hardware.digest, str(observation.hardware))
+            for digest in known_stack.hardware:
+                hardware.setdefault(digest, []).append(known_stack)
         shown = ""
-        for digest, description in hardware.items():
+        for digest, stacks in hardware.items():
+            description = str(stacks[0].hardware[digest])
             if description != shown:
                 yield Paragraph(f"On {description}:")
                 shown = description
-            for known_stack in self.stacks:
-                if any(observation.hardware.digest == digest for observation in known_stack.observations):
-                    evidence = _evidence(known_stack, digest)
-                    name, when = known_stack.stack.digest[:8], day(known_stack.newest)
-                    yield Paragraph(f"  {name}  {when}  {evidence}  {known_stack.title}")
+            for known_stack in stacks:
+                evidence = _evidence(known_stack, digest)
+                name, when = known_stack.stack.digest[:8], day(known_stack.newest)
+                yield Paragraph(f"  {name}  {when}  {evidence}  {known_stack.title}")
         for why, runs in sorted(self.left_out.items()):
             yield Paragraph(f"{counted(runs, 'run')} left out: {why}.", "dim")
 
@@ -176,10 +185,7 @@ class StackListing(Answer):
                     "title": known_stack.title,
                     "sessions": known_stack.sessions,
                     "newest_at": known_stack.newest,
-                    "hardware": [
-                        hardware_document(h)
-                        for h in {o.hardware.digest: o.hardware for o in known_stack.observations}.values()
-                    ],
+                    "hardware": [hardware_document(h) for h in known_stack.hardware.values()],
                     "failures": sorted({f.failure for f in known_stack.failures if f.failure}),
                     "packages": dict(known_stack.stack.packages),
                 }
@@ -237,29 +243,17 @@ def known_stacks(observed: Sequence[Observation]) -> list[KnownStack]:
 
 
 def _known_stack(observed: Sequence[Observation]) -> KnownStack:
-    from assay.records import to_compact_json
     from assay.stacks.effects import level
 
     by_metric: dict[tuple[str, ...], list[Observation]] = {}
-    for observation in observed:
-        if observation.metric is not None and observation.workload is not None:
-            key = (
-                observation.hardware.digest,
-                observation.workload.digest,
-                to_compact_json(observation.metric),
-            )
-            by_metric.setdefault(key, []).append(observation)
+    for seen in observed:
+        if seen.metric is not None and seen.workload is not None:
+            key = seen.hardware.digest, seen.workload.digest, to_compact_json(seen.metric)
+            by_metric.setdefault(key, []).append(seen)
     levels = [
-        KnownLevel(
-            observations[0].hardware,
-            observations[0].workload,
-            observations[0].metric,
-            observations[0].primary,
-            level(observations),
-            tuple(observations),
-        )
-        for observations in by_metric.values()
-        if observations[0].workload is not None and observations[0].metric is not None
+        KnownLevel(first.hardware, first.workload, first.metric, first.primary, level(every), tuple(every))
+        for first, every in ((every[0], every) for every in by_metric.values())
+        if first.workload is not None and first.metric is not None
     ]
     return KnownStack(observed[0].stack, tuple(levels), tuple(o for o in observed if o.failure is not None))
 
@@ -281,8 +275,6 @@ def digest_named(runs_dir: Path, knowledge: Knowledge, reference: str) -> str:
 
     results = store.find(runs_dir, reference)
     sessions = {(r.run.suite, r.run.session, r.run.trial.system) for r in results}
-    from assay.stacks.stack import stack_of
-
     stacks = [stack for r in results if (stack := stack_of(r.provenance)) is not None]
     if not stacks:
         raise InputError(f"{reference}: its runs don't report their software, or their nodes differ in it")
@@ -313,28 +305,18 @@ def _requirement(text: str | None) -> Callable[[Stack], bool]:
 
 def stack_document(stack: Stack) -> dict[str, Any]:
     """A stack with its digest."""
-    from assay.records import to_plain
-
     return {"digest": stack.digest, **to_plain(stack)}
 
 
 def hardware_document(hardware_class: HardwareClass) -> dict[str, Any]:
     """A hardware class with its digest."""
-    from assay.records import to_plain
-
     return {"digest": hardware_class.digest, **to_plain(hardware_class)}
 
 
 def observation_document(observation: Observation) -> dict[str, Any]:
     """One observation, without the stack, hardware and workload that it is listed under."""
-    from assay.records import to_plain
-
-    plain: dict[str, Any] = to_plain(observation)
-    return {
-        name: value
-        for name, value in plain.items()
-        if name not in ("stack", "hardware", "workload", "metric")
-    }
+    above = ("stack", "hardware", "workload", "metric")
+    return {name: value for name, value in to_plain(observation).items() if name not in above}
 
 
 @cache
@@ -349,8 +331,6 @@ def provenance_here(python: str = sys.executable) -> Provenance:
 
 def hardware_here() -> HardwareClass:
     """The class of this machine. Raises HostError if its CPU is unknown."""
-    from assay.stacks.stack import hardware_of
-
     hardware = hardware_of(provenance_here())
     if hardware is None:
         raise HostError("this machine does not report its CPU's model: name a hardware class with --hardware")

@@ -27,7 +27,7 @@ from assay.analyse.points.groups import Group, Metrics, group
 from assay.analyse.statistics import intervals
 from assay.analyse.statistics.intervals import ratio_end
 from assay.analyse.statistics.rounding import hidden_by_rounding
-from assay.analyse.statistics.sequential import IN_FAMILY, looks, nominal_p
+from assay.analyse.statistics.sequential import IN_FAMILY, nominal_p
 from assay.errors import InputError, Problem
 from assay.records import Comparison, Doubt, Family, Metric, Point, Result, Run, digest_of
 from assay.run import drive
@@ -37,6 +37,7 @@ from assay.run.request import RunRequest
 from assay.rundir import session as rundir
 from assay.rundir.files import StepOf
 from assay.rundir.session import Attempt, Session
+from assay.stacks.effects import judged
 from assay.stacks.indicators import INDICATORS
 from assay.suite import Suite, Systems, document
 from assay.workloads import PARAMS
@@ -166,11 +167,8 @@ class Measuring:
         """A candidate compared with the incumbent by the blocks that both ran in; or None, and why."""
         own = [result for result in self.results if result.run.trial.system == name]
         together = {_block(result) for result in own}
-        theirs = [
-            result
-            for result in self.results
-            if result.run.trial.system == incumbent and _block(result) in together
-        ]
+        every = (result for result in self.results if result.run.trial.system == incumbent)
+        theirs = [result for result in every if _block(result) in together]
         metrics = led_by(self.stated, read.metrics)
         primary = ranking_metrics([*own, *theirs], metrics, self.stated)
         outcome = compare_with_doubts(
@@ -184,24 +182,18 @@ class Measuring:
         )
         blocks = [block for block in a if block in b and a[block].keys() == b[block].keys()]
         if not leading or not blocks:
-            return None, next(
-                (result.run.cause for result in own if result.run.cause), "no block gave a figure of both"
-            )
+            causes = (result.run.cause for result in own if result.run.cause)
+            return None, next(causes, "no block gave a figure of both")
         if len(directions) > 1:
             what = "measure: its benchmarks have metrics with different directions; measure them separately"
             raise InputError([Problem(self.work.where("measure"), what)])
         lost = tuple(max(c.lost_to_others[side] for c in leading) for side in (0, 1))
         values = tuple((block_mean(a[block]), block_mean(b[block])) for block in blocks)
-        candidate_comparison = comparison(
-            CandidateBlocks(name, values, (lost[0], lost[1])),
-            _point(leading),
-            incumbent,
-            self.work.margin,
-            max_repeats,
-        )
-        return replace(
-            candidate_comparison, doubts=tuple(dict.fromkeys(filter(_applies, _doubts(leading))))
-        ), ""
+        blocks_of = CandidateBlocks(name, values, (lost[0], lost[1]))
+        margin = self.work.margin
+        candidate_comparison = comparison(blocks_of, _point(leading), incumbent, margin, max_repeats)
+        doubts = dict.fromkeys(doubt for c in leading for doubt in c.doubts if _applies(doubt))
+        return replace(candidate_comparison, doubts=tuple(doubts)), ""
 
 
 def unrankable(what: Suite) -> str:
@@ -210,9 +202,7 @@ def unrankable(what: Suite) -> str:
     What they report is what their workloads declare: what runs leave out shows only when they ran.
     """
     reported = plan.metrics_of()
-    ranking = [
-        benchmark for benchmark in what.benchmarks if benchmark.workload != INDICATORS
-    ] or what.benchmarks
+    ranking = [b for b in what.benchmarks if b.workload != INDICATORS] or what.benchmarks
     leading: dict[str, Metric] = {}
     for benchmark in ranking:
         metrics = {
@@ -222,21 +212,13 @@ def unrankable(what: Suite) -> str:
         }
         stated = benchmark.primary or what.primary
         if stated is not None and stated not in metrics:
-            return (
-                f"primary: {benchmark.name} has no {stated}; it has {', '.join(metrics)}. "
-                "Measure it separately"
-            )
+            lacks = f"{benchmark.name} has no {stated}; it has {', '.join(metrics)}"
+            return f"primary: {lacks}. Measure it separately"
         leading[benchmark.name] = metrics[stated] if stated is not None else next(iter(metrics.values()))
     if len({metric.better for metric in leading.values()}) < 2:
         return ""
-    listed = "; ".join(
-        f"{name}: {metric.name}, {metric.better} is better" for name, metric in leading.items()
-    )
+    listed = "; ".join(f"{name}: {m.name}, {m.better} is better" for name, m in leading.items())
     return f"its benchmarks' leading metrics have different directions ({listed}); measure them separately"
-
-
-def _doubts(compared: Sequence[Comparison]) -> Iterator[Doubt]:
-    yield from (doubt for c in compared for doubt in c.doubts)
 
 
 def _applies(doubt: Doubt) -> bool:
@@ -302,27 +284,16 @@ def comparison(
     logs = [(math.log(a), math.log(b)) for a, b in pairs.values]
     confidence = 1 - nominal_p(max_repeats, paired=True)
     interval = intervals.paired(logs, confidence, hidden_by_rounding(*zip(*pairs.values, strict=True)))
-    estimate = interval.estimate("", confidence)
-    names = (incumbent, pairs.name)
-    verdict, reason = decide(estimate, margin, point.better, pairs.lost, names)
-    above = None if interval.half is None else ratio_end(interval.half)
-    return Comparison(
-        point=point,
-        a=incumbent,
-        b=pairs.name,
-        mean_a=_mean([a for a, _ in logs]),
-        mean_b=_mean([b for _, b in logs]),
-        ratio=estimate,
+    return judged(
+        point,
+        (incumbent, pairs.name),
+        (_mean([a for a, _ in logs]), _mean([b for _, b in logs])),
+        interval,
+        margin,
+        confidence=confidence,
+        lost=pairs.lost,
         n=(len(logs), len(logs)),
-        method="" if interval.half is None else "paired",
-        margin=margin,
-        verdict=verdict,
-        reason=f"{interval.why}: no interval" if interval.why else reason,
-        smallest_visible=None if above is None else above - 1,
-        error=interval.error,
-        degrees=interval.degrees,
-        by_margin=surely_beyond(estimate, margin, point.better, pairs.lost),
-        lost_to_others=pairs.lost,
+        method="paired",
     )
 
 
@@ -347,11 +318,6 @@ def survivors(comparisons: Sequence[Comparison], blocks: int, max_repeats: int) 
     open_ = [comparison for comparison in comparisons if comparison.verdict not in ("slower", "equivalent")]
     kept = sorted(open_, key=gain, reverse=True)[: math.ceil(len(comparisons) / 2)]
     return tuple(comparison.b for comparison in kept)
-
-
-def schedule(max_repeats: int) -> tuple[int, ...]:
-    """Blocks at the looks."""
-    return looks(max_repeats)
 
 
 def verdicts(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:

@@ -33,7 +33,7 @@ _ENV: Final = {
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded|os error (28|122)\b")
 _UNREACHABLE: Final = re.compile(
     r"error sending request|Failed to fetch|dns error|Could not connect|Request failed after"
-    r"|status code 5\d\d"
+    r"|status code 5\d\d|timed out"
 )
 
 
@@ -182,17 +182,14 @@ def _run(argv: Sequence[str], timeout_s: float, stdin: str = "") -> CompletedCom
     except CommandTimeoutError as error:
         raise UvError(f"uv {' '.join(argv[:2])} took longer than {timeout_s:g} s and was ended") from error
     if not answer.ok:
-        message = answer.stderr.strip() or answer.stdout.strip()
+        message = answer.stderr.strip() or answer.stdout.strip() or f"uv exited {answer.exit_code}"
+        again = "and run the same command again to resume"
         if _NO_SPACE.search(message):
-            raise HostError(
-                f"the disk is full: {message.splitlines()[-1].strip()}. Free some space "
-                "(`uv cache clean` removes downloaded packages) and run the same command again to resume"
-            )
+            space = "Free some space (`uv cache clean` removes downloaded packages)"
+            raise HostError(f"the disk is full: {message.splitlines()[-1].strip()}. {space} {again}")
         if _UNREACHABLE.search(message):  # says nothing about the stack
-            raise HostError(
-                f"{message}\nthe package index can't be reached: check the network, or UV_DEFAULT_INDEX, and "
-                "run the same command again to resume"
-            )
+            check = "check the network, or UV_DEFAULT_INDEX,"
+            raise HostError(f"{message}\nthe package index can't be reached: {check} {again}")
         raise UvError(message)
     return answer
 
@@ -273,10 +270,7 @@ def _listed(path: Path, text: str) -> list[tuple[str, str]]:
 
 
 def _locked(path: Path, text: str) -> list[tuple[str, str]]:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError([Problem(str(path), f"not TOML ({error})")]) from error
+    table = toml_table(text, str(path))
     packages: Any = table.get("packages", table.get("package"))  # uv.lock has the second
     if not isinstance(packages, list):
         what = "it has no `packages`; expected a pylock.toml, as `uv pip compile --format pylock.toml` writes"
@@ -289,7 +283,6 @@ def _locked(path: Path, text: str) -> list[tuple[str, str]]:
 
 
 TIMEOUT_S: Final = 600.0  # of one resolution; metadata of large wheels may have to be fetched
-_QUIET: Final = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
 _YANKED: Final = re.compile(
     r'^warning: `?([\w.-]+)==([^`\s]+)`? is yanked(?: \(reason: "?(.*?)"?\))?$', re.MULTILINE
 )
@@ -377,27 +370,30 @@ def requirements_of(spec: Sequence[str]) -> tuple[Requirement, ...]:
 
 def _read_requirements(spec: Sequence[str]) -> Iterator[tuple[str, str]]:
     for word in spec:
-        path = Path(word)
-        if path.suffix == ".toml":
-            yield from ((word, line) for line in _project_dependencies(path))
-        elif path.suffix in (".txt", ".in"):
-            text = read_whole(path).decode("utf-8", "replace")
-            yield from (
-                (f"{word}:{number}", line) for number, line in logical_lines(text) if not line.startswith("-")
-            )
+        if Path(word).suffix in (".toml", ".txt", ".in"):
+            yield from (pair for pair in requirement_lines(Path(word)) if not pair[1].startswith("-"))
         else:
             yield word, word
 
 
-def _project_dependencies(path: Path) -> list[str]:
-    try:
-        table: Any = tomllib.loads(read_whole(path).decode("utf-8", "replace"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError([Problem(str(path), f"not TOML ({error})")]) from error
-    listed = table.get("project", {}).get("dependencies")
+def requirement_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Place and text of each requirement of a requirements.txt or pyproject.toml."""
+    text = read_whole(path, _LARGEST_BYTES).decode("utf-8", "replace")
+    if path.suffix != ".toml":
+        yield from ((f"{path}:{number}", line) for number, line in logical_lines(text))
+        return
+    listed = toml_table(text, str(path)).get("project", {}).get("dependencies")
     if not isinstance(listed, list):
         raise InputError([Problem(str(path), "it has no project.dependencies")])
-    return list(map(str, listed))
+    yield from ((str(path), str(line)) for line in listed)
+
+
+def toml_table(text: str, source: str) -> dict[str, Any]:
+    """The content of a TOML file. Raises InputError, with where it is from, for another text."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError([Problem(source, f"not TOML ({error})")]) from error
 
 
 def resolve(spec: Sequence[str], target: Target, constraints: Iterable[str] = ()) -> Lock:
@@ -438,16 +434,14 @@ def _sources(spec: Sequence[str]) -> tuple[list[str], str]:
     return [*files, *(["-"] if lines else [])], "".join(f"{line}\n" for line in lines)
 
 
-def _uv(arguments: Sequence[str], target: Target, stdin: str) -> shell.CompletedCommand:
-    done = shell.run([program(), *arguments, *target.options()], timeout_s=TIMEOUT_S, env=_QUIET, stdin=stdin)
-    if done.ok:
-        return done
-    reason = done.stderr.strip() or f"uv exited {done.exit_code}"
-    if _UNREACHABLE.search(reason) or "timed out" in reason:
-        raise HostError(
-            f"{reason}\nThe package index can't be reached; check the network, or UV_DEFAULT_INDEX"
-        )
-    raise InputError(f"{reason}\nThe requirements can't be resolved: relax those that uv names")
+def _uv(arguments: Sequence[str], target: Target, stdin: str) -> CompletedCommand:
+    try:
+        return _run([*arguments, *target.options()], TIMEOUT_S, stdin)
+    except UvError as error:
+        if isinstance(error.__cause__, CommandTimeoutError):
+            raise error.__cause__ from None
+        what = "The requirements can't be resolved: relax those that uv names"
+        raise InputError(f"{error.words}\n{what}") from error
 
 
 def _locked_package(table: Mapping[str, Any], withdrawn: Mapping[str, str]) -> LockedPackage:
