@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from assay.questions.evidence import runs_directory
-from assay.units import margin_of, moment, seconds
+from assay.units import seconds
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text.")
 
@@ -41,41 +41,6 @@ def duration(_context: click.Context, _option: click.Parameter, text: str | None
 
 
 QUIET = click.option("--quiet", is_flag=True, help="Show nothing before the results.")
-MAX_TIME = click.option(
-    "--max-time",
-    callback=duration,
-    metavar="TIME",
-    help="Start nothing once builds and trials took this long together: 2h.",
-)
-KEEP = click.option("--keep", is_flag=True, help="Leave the environments in place.")
-
-
-def _margin(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    try:
-        return None if text is None else margin_of(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-MARGIN = click.option(
-    "--margin",
-    callback=_margin,
-    metavar="SHARE",
-    help="Difference that counts as equal, such as 2%. [default: the suite's, or 2%]",
-)
-
-
-def _since(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    """Seconds since the epoch from a date or an age."""
-    try:
-        return None if text is None else moment(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-SINCE = click.option(
-    "--since", callback=_since, metavar="WHEN", help="Only newer runs: 2026-03-01 (UTC), 7d, 12h."
-)
 
 
 def echo_json(value: Any) -> None:

@@ -44,24 +44,35 @@ def _lines(options: Options) -> Callable[[str], None]:
 
 
 def _preview(options: Options) -> Callable[[Answer], None]:
-    """Shows what the command is about to do, unless it prints JSON."""
+    """Shows what the command is about to do, unless it prints JSON; beside the results if they follow."""
+    has_results = "quiet" in options
 
-    def shown(answer: Answer) -> None:
+    def show_first(answer: Answer) -> None:
         from assay.cli.console import Console
         from assay.view.terminal import show
 
-        if not options["as_json"]:
-            show(Console(highlight=False), answer.view())
+        if not (options["as_json"] or options.get("quiet")):
+            show(Console(highlight=False, stderr=has_results), answer.view())
 
-    return shown
+    return show_first
 
 
 def _consent(options: Options) -> Callable[[str], None]:
-    """Asks for consent, unless --yes. Raises click.Abort if it is refused."""
+    """Asks for consent, unless --yes; a command with results only where a person sees the question.
+
+    Raises click.Abort if it is refused.
+    """
     acts = [name for name in ("apply", "revert") if options.get(name)]
     if acts and options["as_json"] and not options["yes"]:
         raise click.UsageError(f"--json can't ask for confirmation: add --yes to --{acts[0]}")
-    return lambda prompt: None if options["yes"] else click.confirm(prompt, abort=True) and None
+    has_results = "quiet" in options
+    is_seen = sys.stdin.isatty() and sys.stderr.isatty() and not (options["as_json"] or options.get("quiet"))
+
+    def ask(prompt: str) -> None:
+        if not options["yes"] and (is_seen or not has_results):
+            click.confirm(prompt, default=has_results, abort=True, err=has_results)
+
+    return ask
 
 
 @contextmanager

@@ -276,7 +276,8 @@ def supplied(
           `assay --server`; build steps: shows an image's build; preview: shows what is about to be done;
           consent: asks for it
     """
-    return dataclasses.field(default=default, kw_only=True, metadata={"supplied": what, "local": True})
+    metadata = {"supplied": what, "local": True, "output": what in ("preview", "consent")}
+    return dataclasses.field(default=default, kw_only=True, metadata=metadata)
 
 
 def progress_line(line: Callable[..., str], *, default: None) -> Any:

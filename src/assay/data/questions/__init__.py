@@ -25,7 +25,7 @@ COMMANDS: Final = CommandTable(
         "query": ("assay.data.questions.query:QueryData", "Choose frames by what is on them."),
         "stage": ("assay.data.questions.stage:StageData", "Copy chosen frames near to where they are read."),
         "submit": (
-            "assay.cli.data_submit:command",
+            "assay.data.questions.submit:SubmitData",
             "Run a site's template on frames chosen by their labels.",
         ),
         "validate": (

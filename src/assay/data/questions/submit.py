@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from assay import launch, redact
+from assay.data.catalog import Catalog, reading
+from assay.data.filters import condition
+from assay.data.queries import frame_count, manifest_of
 from assay.errors import InputError, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from os import PathLike
-
-    from assay.data.catalog import Catalog
-    from assay.frame_manifest import Manifest
-    from assay.questions.plan import SuitePlan
-    from assay.questions.run import RunResult
-    from assay.run.progress import Tell
-    from assay.suite import Suite, Systems
-    from assay.suite.filled_template import FilledTemplate
-    from assay.suite.job_template import JobTemplate
+from assay.frame_manifest import Manifest
+from assay.plan import metrics_of
+from assay.questions.plan import SuitePlan, plan, sent_text
+from assay.questions.question import (
+    QUIET,
+    RUNS,
+    Answer,
+    Count,
+    Question,
+    Reference,
+    argument,
+    option,
+    question,
+    supplied,
+)
+from assay.questions.run import RunResult, run
+from assay.questions.values import PresentFile, Seed, Texts, Values
+from assay.records import FrameChoice
+from assay.run.progress import Tell
+from assay.suite import Suite, Systems, parse
+from assay.suite.filled_template import Choice, FilledTemplate, JobRequest, fill
+from assay.suite.findings import unknown
+from assay.suite.job_template import JobTemplate, composed, read_template
+from assay.suite.systems import read_file
+from assay.units import counted, human
+from assay.view.blocks import Block, Paragraph
+from assay.workloads import PARAMS
 
 
 @dataclass(frozen=True)
-class DataJob:
+class DataJob(Answer):
     """A filled template: what was chosen, the frames that it means now, and what would run.
 
     manifest  the frames as the catalog has them now; they are chosen again when a run is submitted
@@ -36,10 +56,30 @@ class DataJob:
     of: int
     plan: SuitePlan
 
+    def view(self) -> Iterator[Block]:
+        """What was chosen, the frames, and the suite."""
+        yield Paragraph("\n".join(self._lines()), wraps=False)
+
+    def _lines(self) -> Iterator[str]:
+        content, filled, manifest = self.template.content, self.filled, self.manifest
+        yield f"Template {content.template}" + (f": {content.about}" if content.about else "")
+        if content.where.strip():
+            yield f"  {content.where}  (always)"
+        yield from (_line(choice.value, choice) for choice in filled.labels)
+        size = human(float(manifest.bytes), "B")
+        drawn = "" if filled.limit is None else f", drawn by seed {filled.seed}"
+        yield (
+            f"Frames now: {len(manifest.frames):,} of {self.of:,}{drawn}, {size}, "
+            f"digest {manifest.digest[:12]}; chosen again when a run is submitted"
+        )
+        runs = counted(content.repeats, "run")
+        yield f"Job: {content.workload} on {filled.system}, shape {filled.shape}, {runs}"
+        yield from (_line(f"{choice.name} = {choice.value}", choice) for choice in filled.params)
+        yield "The suite that it becomes:"
+        yield from (f"  {line}" for line in redact.redacted_yaml(filled.suite.text).rstrip().splitlines())
+
     def document(self) -> dict[str, Any]:
         """What was chosen, the frames that it means now, and the suite that it becomes, without secrets."""
-        from assay import redact
-
         filled, manifest = self.filled, self.manifest
         return {
             "template": self.template.content.template,
@@ -59,11 +99,132 @@ class DataJob:
         }
 
 
+def _line(text: str, choice: Choice) -> str:
+    bounds = f"  (of {choice.bounds})" if choice.bounds else ""
+    return f"  {text}{bounds}{'  by default' if choice.by == 'template' else ''}"
+
+
+@dataclass(frozen=True)
+class DryRun(Answer):
+    """What would be submitted."""
+
+    job: DataJob
+
+    def view(self) -> Iterator[Block]:
+        """The job, and what its first trial sends."""
+        trial = self.job.plan.plan.trials[0]
+        yield from self.job.view()
+        yield Paragraph(f"\n{sent_text(trial, self.job.plan.sent(trial))}", wraps=False)
+
+    def document(self) -> dict[str, Any]:
+        """The same."""
+        sent = self.job.plan.trial_document(self.job.plan.plan.trials[0], None)
+        return {"schema": "assay.data-job/1", **self.job.document(), "first": sent}
+
+
+@dataclass(frozen=True)
+class SubmittedData(Answer):
+    """A job and what its runs gave."""
+
+    job: DataJob
+    result: RunResult
+
+    @property
+    def exit_code(self) -> int:
+        """That of the runs."""
+        return self.result.exit_code
+
+    def view(self) -> Iterator[Block]:
+        """As of any run."""
+        return self.result.view()
+
+    def document(self) -> dict[str, Any]:
+        """That of the runs, with the job."""
+        return {**self.result.document(), "data_job": self.job.document()}
+
+
+@question
+class SubmitData(Question):
+    """Run a site's TEMPLATE on the frames that your choice of labels finds.
+
+    First it shows what was chosen, how many frames that is now, and the suite that it becomes; on a terminal
+    it asks whether to submit, unless --yes. Then it is an `assay run`: the same command resumes it, and jobs
+    that are still running are taken over. The frames are chosen anew directly before each run is submitted,
+    and their manifest is kept with the run, as inputs/manifest.jsonl.
+
+    \b
+    Examples:
+      assay data submit pedestrians.yaml --set pedestrian=5000..6000
+      assay data submit pedestrians.yaml --set pedestrian=5000.. --set camera=cam_front_left --dry-run
+      assay data submit pedestrians.yaml --set pedestrian=1..500 --param max_epochs=3 --system power --yes
+
+    \b
+    Exit codes: 0 all runs gave a result; 1 a run failed; 4 the template, a choice or the catalog is wrong, or
+    no frame is left: every problem is listed; 5 a platform can't be used; 130 stopped by Ctrl-C.
+    """
+
+    template: PresentFile = argument()
+    labels: Texts | None = option(
+        "Choose a label; repeatable.", default=None, names=("--set",), metavar="LABEL=VALUE"
+    )
+    params: Values | None = option("Set a parameter; repeatable.", default=None, names=("--param",))
+    limit: Count | None = option("So many frames, at random.", default=None)
+    seed: Seed | None = option("Of the random choice.  [default: the template's]", default=None)
+    system: str | None = option(
+        "Where to run.  [default: the template's first]", default=None, metavar="NAME"
+    )
+    shape: str | None = option(
+        "Workers x accelerators.  [default: the template's first]", default=None, metavar="WxA"
+    )
+    systems: PresentFile | None = option(
+        "The systems file.  [default: systems.yaml next to the template]", default=None
+    )
+    dry_run: bool = option("Show everything that would be submitted; submit nothing.", default=False)
+    yes: bool = option("Submit without asking.", default=False)
+    new: bool = option("Start a new session even if one is unfinished.", default=False)
+    failed: bool = option("Repeat the failed runs of the newest session.", default=False)
+    quiet: bool = option(QUIET, default=False)
+    runs: Reference | None = option(RUNS, default=None, local=True)
+    show: Callable[[Answer], None] | None = supplied("preview", default=None)
+    confirm: Callable[[str], None] | None = supplied("consent", default=None)
+    progress: Tell | None = supplied("sessions", default=None)
+    command_line: Sequence[str] = supplied("command line", default=())
+
+    def __post_init__(self) -> None:
+        if self.new and self.failed:
+            raise ValueError("--failed repeats runs of an existing session; --new starts another one")
+
+    def answer(self) -> DryRun | SubmittedData:
+        """What would be submitted, or what its runs gave."""
+        job = data_job(
+            self.template,
+            labels=self.labels,
+            params=self.params,
+            system=self.system,
+            shape=self.shape,
+            limit=self.limit,
+            seed=self.seed,
+            systems=self.systems,
+            runs=self.runs,
+        )
+        if self.dry_run:
+            return DryRun(job)
+        if self.show is not None and self.confirm is not None:
+            self.show(job)
+            self.confirm("Submit?")
+        result = submit_data(
+            job,
+            new=self.new,
+            failed=self.failed,
+            runs=self.runs,
+            progress=self.progress,
+            command_line=self.command_line,
+        )
+        return SubmittedData(job, result)
+
+
 def job_template(template: str | PathLike[str]) -> JobTemplate:
     """What may be chosen, and within which bounds. Raises InputError with everything wrong with the file."""
-    from assay.suite.job_template import read_template
-    from assay.workloads import PARAMS
-
     return read_template(Path(template), PARAMS)
 
 
@@ -90,9 +251,6 @@ def data_job(
     Starts and writes nothing. Raises InputError with everything wrong: with the template, with the choices,
     with the catalog, or because no frame is left.
     """
-    from assay.questions.plan import plan
-    from assay.suite.filled_template import JobRequest, fill
-
     read = job_template(template)
     request = JobRequest(labels or {}, params or {}, system, shape, limit, seed)
     filled, problems = fill(read, request)
@@ -123,8 +281,6 @@ def submit_data(
 
     Raises as `run` does.
     """
-    from assay.questions.run import run
-
     return run(
         job.plan.run.suite,
         systems=job.plan.run.systems,
@@ -139,12 +295,6 @@ def submit_data(
 def _suite(
     filled: FilledTemplate, systems: Path | None
 ) -> tuple[tuple[Suite, Systems] | None, list[Problem]]:
-    from assay import launch
-    from assay.plan import metrics_of
-    from assay.suite import parse
-    from assay.suite.load import read_file
-    from assay.workloads import PARAMS
-
     where = read_file(Path(filled.suite.file), systems)
     try:
         parsed = parse(
@@ -166,10 +316,6 @@ def _frames(
 
     conditions  that were chosen; None if some of them are wrong, so that no frame is looked for
     """
-    from assay.data.catalog import reading
-    from assay.data.queries import frame_count, manifest_of
-    from assay.records import FrameChoice
-
     content, source = template.content, template.source
     try:
         with reading(template.catalog) as catalog:
@@ -194,8 +340,6 @@ def _nothing_left(
     catalog: Catalog, filled: FilledTemplate, parts: Sequence[str], total: int
 ) -> Problem | None:
     """That no frame satisfies all conditions, with how many satisfy each alone; None if some do."""
-    from assay.data.queries import frame_count
-
     if frame_count(catalog, filled.where):
         return None
     each = "; ".join(f"{part}: {frame_count(catalog, part):,}" for part in parts if part.strip())
@@ -206,10 +350,6 @@ def _nothing_left(
 
 def _unknown(template: JobTemplate, catalog: Catalog) -> list[Problem]:
     """Labels that the catalog does not have, and what is wrong with the template's own condition."""
-    from assay.data.filters import condition
-    from assay.suite.findings import unknown
-    from assay.suite.job_template import composed
-
     content, source = template.content, template.source
     problems = [
         Problem(
