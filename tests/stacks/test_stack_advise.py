@@ -386,7 +386,7 @@ def test_ranges_are_read_as_the_format_says(tmp_path: Path, version: str, affect
     entry = advisory("torch", introduced="2.0", fixed="2.5")
     entry["affected"].append({"package": {"ecosystem": "PyPI", "name": "torch"}, "versions": ["3.0"]})  # type: ignore[attr-defined]
     (tmp_path / "one.json").write_text(json.dumps(entry))
-    assert bool(AdvisoryDatabase.read(tmp_path / "one.json").affecting({"torch": version})) is affected
+    assert bool(AdvisoryDatabase(tmp_path / "one.json").affecting({"torch": version})) is affected
 
 
 @pytest.mark.parametrize(
@@ -408,7 +408,7 @@ def test_an_advisory_that_says_no_versions_is_taken_to_affect_each(
 ) -> None:
     entry = {"id": "X-1", "affected": [{"package": {"ecosystem": "PyPI", "name": "torch"}, **affected}]}
     (tmp_path / "one.json").write_text(json.dumps(entry))
-    (found,) = AdvisoryDatabase.read(tmp_path / "one.json").affecting({"torch": "2.8.0"})
+    (found,) = AdvisoryDatabase(tmp_path / "one.json").affecting({"torch": "2.8.0"})
     assert (found.id, found.fixed) == ("X-1", ())
     assert "which versions it affects can't be read" in found.summary
 
@@ -437,7 +437,7 @@ def test_a_database_that_is_none_is_an_error_and_not_a_clean_bill(
 ) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=why):
-        AdvisoryDatabase.read(tmp_path / name)
+        AdvisoryDatabase(tmp_path / name)
 
 
 def test_the_resolvers_reason_comes_whole_and_first(tmp_path: Path, index: PackageIndex) -> None:

@@ -7,7 +7,7 @@ so do the other stacks of their sessions, because the requirements may have been
 Observations on other hardware, and those that are too old, are counted and don't decide.
 
 Performance indicators never decide by themselves. One that is shown to order stacks like the workload
-(`predictions.py`) is used where the workload's own figures decide nothing.
+(`indicators.py`) is used where the workload's own figures decide nothing.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def _known(runs_dir: Path, progress: Progress | None) -> Knowledge:
 def _database(source: str | PathLike[str] | None) -> AdvisorySource | None:
     if source == INDEX:
         return IndexAdvisories(os.environ.get("UV_DEFAULT_INDEX") or os.environ.get("UV_INDEX_URL") or _PYPI)
-    return None if source is None else AdvisoryDatabase.read(Path(source))
+    return None if source is None else AdvisoryDatabase(Path(source))
 
 
 def _hardware(knowledge: Knowledge, prefix: str | None) -> HardwareClass:
@@ -463,7 +463,8 @@ class AdviseStack(Question):
             DEFAULT_MARGIN if self.margin is None else margin_of(self.margin),
         ).evidence(self.workload, goal)
         chosen = pick(evidence, goal)
-        lock, whole, excluded = latest, False, ()
+        lock, whole = latest, False
+        excluded: tuple[str, ...] = ()
         if chosen is not None:
             lock, whole = _lock_of(specification, target, chosen, requirements)
         elif goal == "security" and database is not None:

@@ -19,10 +19,11 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -77,16 +78,10 @@ class AdvisorySource(Protocol):
 
 
 class AdvisoryDatabase:
-    """The advisories of packages on PyPI."""
+    """The advisories of packages on PyPI, from a zip, a folder or a file."""
 
-    def __init__(
-        self, entries: Mapping[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]], count: int
-    ) -> None:
-        self._by_package, self.count = entries, count
-
-    @classmethod
-    def read(cls, path: Path) -> AdvisoryDatabase:
-        """From a zip, a folder or a file. Raises InputError if it can't be read or has none for PyPI."""
+    def __init__(self, path: Path) -> None:
+        """Read it. Raises InputError if it can't be read or has none for PyPI."""
         entries: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
         count = 0
         for entry in _entries(path):
@@ -99,7 +94,7 @@ class AdvisoryDatabase:
         if not entries:
             what = f"none of its {count:,} advisories is for PyPI" if count else "it has no advisory"
             raise InputError([Problem(str(path), f"{what}: such a database would find nothing")])
-        return cls(entries, count)
+        self._by_package = entries
 
     def affecting(self, versions: Mapping[str, str]) -> list[Advisory]:
         """The advisories that affect these versions, each once, sorted by package."""
@@ -114,12 +109,12 @@ class AdvisoryDatabase:
 def _entries(path: Path) -> Iterator[Mapping[str, Any]]:
     if path.is_dir():
         for file in sorted(path.glob("*.json")):
-            yield _parsed(str(file), read_whole(file, _LARGEST_ENTRY_BYTES))
+            yield _checked(str(file), _json(str(file), read_whole(file, _LARGEST_ENTRY_BYTES)))
     elif path.suffix == ".zip":
         yield from _zipped(path)
     else:
         plain = _json(str(path), read_whole(path))
-        yield from map(_checked(str(path)), plain if isinstance(plain, list) else [plain])
+        yield from (_checked(str(path), each) for each in (plain if isinstance(plain, list) else [plain]))
 
 
 def _zipped(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -134,14 +129,11 @@ def _zipped(path: Path) -> Iterator[Mapping[str, Any]]:
                 for member in members:
                     with archive.open(member) as entry:  # the size that it states may be wrong
                         text = entry.read(_LARGEST_ENTRY_BYTES + 1)
-                    yield _parsed(f"{path}:{member.filename}", text)
+                    where = f"{path}:{member.filename}"
+                    yield _checked(where, _json(where, text))
         except _DAMAGED_ZIP as error:  # RuntimeError: an entry is encrypted
             what = f"not a zip archive that can be read ({error}); download it again"
             raise InputError([Problem(str(path), what)]) from error
-
-
-def _parsed(where: str, text: bytes) -> Mapping[str, Any]:
-    return _checked(where)(_json(where, text))
 
 
 def _json(where: str, text: bytes) -> Any:
@@ -151,22 +143,22 @@ def _json(where: str, text: bytes) -> Any:
         raise InputError([Problem(where, f"not JSON ({error})")]) from None
 
 
-def _checked(where: str) -> Callable[[Any], Mapping[str, Any]]:
-    def check(plain: Any) -> Mapping[str, Any]:
-        if not isinstance(plain, dict) or not _ID.fullmatch(str(plain.get("id", ""))):
-            raise InputError([Problem(where, "not an advisory in the OSV format: it has no id of one word")])
-        affected = plain.get("affected", [])
-        if not isinstance(affected, list) or not all(isinstance(entry, dict) for entry in affected):
-            raise InputError([Problem(where, "`affected` is not a list of tables")])
-        if not isinstance(plain.get("aliases") or [], list):
-            raise InputError([Problem(where, "`aliases` is not a list")])
-        for package in (entry.get("package") or {} for entry in affected):
-            if not isinstance(package, dict) or not isinstance(package.get("name", ""), str):
-                raise InputError([Problem(where, "`package` is not a table with a name")])
-        advisory: Mapping[str, Any] = plain
-        return advisory
+def _checked(where: str, plain: Any) -> Mapping[str, Any]:
+    if not isinstance(plain, dict) or not _ID.fullmatch(str(plain.get("id", ""))):
+        raise InputError([Problem(where, "not an advisory in the OSV format: it has no id of one word")])
+    affected = plain.get("affected", [])
+    if not _are_tables(affected):
+        raise InputError([Problem(where, "`affected` is not a list of tables")])
+    if not isinstance(plain.get("aliases") or [], list):
+        raise InputError([Problem(where, "`aliases` is not a list")])
+    for package in (entry.get("package") or {} for entry in affected):
+        if not isinstance(package, dict) or not isinstance(package.get("name", ""), str):
+            raise InputError([Problem(where, "`package` is not a table with a name")])
+    return plain
 
-    return check
+
+def _are_tables(plain: Any) -> bool:
+    return isinstance(plain, list) and all(isinstance(entry, dict) for entry in plain)
 
 
 def _affects(affected: Mapping[str, Any], version: str) -> bool:
@@ -184,11 +176,8 @@ def _affects(affected: Mapping[str, Any], version: str) -> bool:
 
 def _ranges(affected: Mapping[str, Any]) -> list[Any]:
     """The events of each range of versions; those of commits say nothing about versions."""
-    return [
-        version_range.get("events", ())
-        for version_range in affected.get("ranges", ())
-        if version_range.get("type") == "ECOSYSTEM"
-    ]
+    ranges = affected.get("ranges", ())
+    return [span.get("events", ()) for span in ranges if span.get("type") == "ECOSYSTEM"]
 
 
 def _is_readable(affected: Mapping[str, Any]) -> bool:
@@ -206,18 +195,9 @@ def _is_readable(affected: Mapping[str, Any]) -> bool:
 
 def _is_well_formed(affected: Mapping[str, Any]) -> bool:
     versions, ranges = affected.get("versions", []), affected.get("ranges", [])
-    return (
-        isinstance(versions, list)
-        and all(isinstance(version, str) for version in versions)
-        and isinstance(ranges, list)
-        and all(
-            isinstance(version_range, dict) and isinstance(version_range.get("events", []), list)
-            for version_range in ranges
-        )
-        and all(
-            isinstance(event, dict) for version_range in ranges for event in version_range.get("events", [])
-        )
-    )
+    are_texts = isinstance(versions, list) and all(isinstance(version, str) for version in versions)
+    are_ranges = _are_tables(ranges) and all(_are_tables(span.get("events", [])) for span in ranges)
+    return are_texts and are_ranges
 
 
 def _is(own: Version, text: str) -> bool:
@@ -280,11 +260,7 @@ class IndexAdvisories:
         """
         pairs = sorted((canonicalize_name(name), _public(version)) for name, version in versions.items())
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return [
-                advisory
-                for advisories in pool.map(lambda pair: self._listed(*pair), pairs)
-                for advisory in advisories
-            ]
+            return [*chain.from_iterable(pool.map(lambda pair: self._listed(*pair), pairs))]
 
     def _fetched(self, name: str, version: str) -> tuple[Advisory, ...]:
         address = f"{self._base}/{quote(name)}/{quote(version)}/json"
@@ -295,9 +271,7 @@ class IndexAdvisories:
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _silent(name, version, f"{address}: {error}") from error
         listed = plain.get("vulnerabilities") if isinstance(plain, dict) else None
-        if not isinstance(listed, list) or not all(
-            isinstance(entry, dict) and "id" in entry for entry in listed
-        ):
+        if not _are_tables(listed) or not all("id" in entry for entry in listed):
             raise _silent(name, version, f"{address} has no list of vulnerabilities")
         return tuple(
             advisory_of(entry, name, version, map(str, entry.get("fixed_in") or ()))

@@ -88,8 +88,8 @@ class BisectStacks(Question):
     """
 
     good: str = argument()
-    bad: str | None = argument(default=None)
     measure: PresentFile = option("A suite's file: what each stack runs.", metavar="SUITE")
+    bad: str | None = argument(default=None)
     between: tuple[Day, Day] | None = option(
         "Bisect the days on which GOOD, any requirement file, resolves to other versions.",
         default=None,

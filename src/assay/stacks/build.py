@@ -142,8 +142,8 @@ class BuildStack(Question):
     """
 
     file: PresentFile = argument()
-    build_options: tuple[str, ...] = argument(default=())
     tag: str = option("Name of the image here, or of the objects.", metavar="NAME")
+    build_options: tuple[str, ...] = argument(default=())
     engine: Literal["podman", "buildah"] = option(
         "What builds. It has the credentials of registries: log in with it.", default="podman"
     )
@@ -295,7 +295,7 @@ def build_stack(
     """
     return BuildStack(
         file,
-        tuple(options),
+        build_options=tuple(options),
         tag=tag,
         engine=engine,
         push=push,

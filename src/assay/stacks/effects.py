@@ -140,6 +140,7 @@ def judged(
     """
     estimate = interval.estimate("", confidence)
     verdict, reason = decide(estimate, margin, point.better, lost, names)
+    above = None if interval.half is None else ratio_end(interval.half)
     return Comparison(
         point=point,
         a=names[0],
@@ -150,7 +151,7 @@ def judged(
         margin=margin,
         verdict=verdict,
         reason=f"{interval.why}: no interval" if interval.why else reason,
-        smallest_visible=None if interval.half is None else ratio_end(interval.half) - 1,
+        smallest_visible=None if above is None else above - 1,
         error=interval.error,
         degrees=interval.degrees,
         by_margin=surely_beyond(estimate, margin, point.better, lost),

@@ -351,9 +351,8 @@ class _Exploration:
 
     def _space(self) -> Space:
         """The space, found once and kept: an index that grows must not change a running exploration."""
-        digest = digest_of(
-            [self.spec.content.model_dump(mode="json"), self.spec.requirements, self.spec.measure]
-        )
+        content = self.spec.content.model_dump(mode="json")
+        digest = digest_of([content, self.spec.requirements, self.spec.measure])
         begun = next(self.journal.entries("begun"), None)
         if begun is not None and begun["spec"] != digest:
             what = (
@@ -379,9 +378,8 @@ class _Exploration:
             choices = self._proposals()
             if not choices:
                 return "every stack tried"
-            self.journal.add(
-                "proposed", batch=number, choices=[list(map(list, choice.values)) for choice in choices]
-            )
+            plain = [list(map(list, choice.values)) for choice in choices]
+            self.journal.add("proposed", batch=number, choices=plain)
             proposed = self.journal.lines[-1]
         names = [self._take_in(values) for values in proposed["choices"]]
         running = [name for index, name in enumerate(names) if self._make(name, len(names) - index)]
@@ -398,7 +396,8 @@ class _Exploration:
 
     @property
     def _time_is_up(self) -> bool:
-        return self.question.max_time_s is not None and self.spent_s >= self.question.max_time_s
+        most_s = self.question.max_time_s
+        return most_s is not None and self.spent_s >= most_s
 
     def _proposals(self) -> list[StackChoice]:
         search, content = SEARCHES[self.spec.content.search], self.spec.content
@@ -429,14 +428,8 @@ class _Exploration:
         candidate = self.candidates[name]
         done = self.builder.make(name, candidate.choice, left, needed=self._is_needed(name))
         self.spent_s += done["seconds"]
-        self.candidates[name] = replace(
-            candidate,
-            failure=done["failure"],
-            why=done["why"],
-            log=done["log"],
-            same_as=done["same_as"],
-            lock=self.builder.lock_of(name),
-        )
+        outcome = {key: done[key] for key in ("failure", "why", "log", "same_as")}
+        self.candidates[name] = replace(candidate, **outcome, lock=self.builder.lock_of(name))
         if done["failure"]:
             self.say(f"{name}: {done['failure']}: {done['why'][:300]}")
         return not (done["same_as"] or done["failure"])
@@ -458,9 +451,8 @@ class _Exploration:
             self.spent_s += self.measuring.run(systems, look - blocks, (batch, rung))
             blocks = look
             kept = self._look(running, blocks)
-            if not any(
-                line["batch"] == batch and line["rung"] == rung for line in self.journal.entries("rung")
-            ):
+            entries = self.journal.entries("rung")
+            if not any((line["batch"], line["rung"]) == (batch, rung) for line in entries):
                 self.journal.add("rung", batch=batch, rung=rung, blocks=blocks, ran=running, kept=list(kept))
             self._drop([name for name in running if name not in kept])
             running = list(kept)
@@ -492,19 +484,12 @@ class _Exploration:
             self.builder.remove(names, in_use=(INCUMBENT, *in_use))
 
     def _result(self, ended: Ended) -> ExplorationResult:
-        comparisons = {
-            name: candidate.comparison
-            for name, candidate in self.candidates.items()
-            if candidate.comparison is not None
-        }
-        claimed = verdicts(comparisons)
+        claimed = verdicts({n: c.comparison for n, c in self.candidates.items() if c.comparison is not None})
         ordered = sorted(claimed, key=lambda name: gain(claimed[name]), reverse=True)
         ranked = [replace(self.candidates[name], comparison=claimed[name]) for name in ordered]
         rest = [candidate for name, candidate in self.candidates.items() if name not in claimed]
         better = [
-            candidate
-            for candidate in ranked
-            if (c := candidate.comparison) and c.verdict == "faster" and c.by_margin
+            tried for tried in ranked if (c := tried.comparison) and c.verdict == "faster" and c.by_margin
         ]
         return ExplorationResult(
             name=self.spec.name,
@@ -647,26 +632,16 @@ class StackBuilder:
         packages = {} if isinstance(place, BuildFailure) else place.packages
         packages = packages or dict(pin.split("==", 1) for pin in recipe.pins)
         system: dict[str, Scalar] = {}
-        if not isinstance(recipe, ImageRecipe) and (
-            here := stack_of(provenance_here(recipe.interpreter.path))
-        ):
-            system = dict(here.system)
+        if not isinstance(recipe, ImageRecipe):
+            known_stack = stack_of(provenance_here(recipe.interpreter.path))
+            system = {} if known_stack is None else dict(known_stack.system)
         settings = {f"env.{key}": value for key, value in self._variables(choice).items()}
         stack = Stack(system, packages, settings=settings)
-        session = f"{self.spec.name}/{name}"
+        session, kind, why, log = f"{self.spec.name}/{name}", failure.kind, failure.why, str(failure.log)
+        here, now = hardware_here(), time.time()
         record_failure(
             self.runs_dir,
-            Observation(
-                stack,
-                hardware_here(),
-                None,
-                None,
-                session,
-                time.time(),
-                failure=failure.kind,
-                why=failure.why,
-                log=str(failure.log),
-            ),
+            Observation(stack, here, None, None, session, now, failure=kind, why=why, log=log),
         )
 
 

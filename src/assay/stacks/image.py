@@ -55,9 +55,8 @@ class LockedRequirement:
     sha256: tuple[str, ...]
 
     def __str__(self) -> str:
-        return " ".join(
-            [f"{self.name}=={self.version}", *(f"--hash=sha256:{digest}" for digest in self.sha256)]
-        )
+        hashes = (f" --hash=sha256:{digest}" for digest in self.sha256)
+        return f"{self.name}=={self.version}{''.join(hashes)}"
 
 
 @dataclass(frozen=True)
@@ -150,9 +149,8 @@ def choose(
         return ImageContents(workload, system, accelerator, None, needed, imported, mpi)
     name, version = release
     modules = tuple(sorted({*imported, name} - (set(FRAMEWORKS) - {name})))
-    needed = closure(
-        payload_packages(tuple(module for module in modules if module == "torch" or module not in FRAMEWORKS))
-    )
+    pinned = tuple(module for module in modules if module == "torch" or module not in FRAMEWORKS)
+    needed = closure(payload_packages(pinned))
     _need_new_python(system, needed)
     version, accelerator = _fitting(system, accelerator, name, version)
     chosen = _framework(name, version, accelerator, needed)
@@ -173,9 +171,8 @@ def base_image(written: str, *, mpi: bool) -> BaseImage:
     match = _BASE.fullmatch(written)
     if match is None:
         known = ", ".join(BASES)
-        raise _refused(
-            "--base", f"{written!r} is not a base; write NAME[=IMAGE][@sha256:…], with NAME one of {known}"
-        )
+        what = f"{written!r} is not a base; write NAME[=IMAGE][@sha256:…], with NAME one of {known}"
+        raise _refused("--base", what)
     name = match["name"]
     if name not in BASES:
         raise _unknown("--base", name, "base", BASES)
@@ -189,9 +186,8 @@ def need_base_for(system: BaseImage, accelerator: str) -> None:
     """Raise InputError if the base has the libraries of another accelerator."""
     brought = system.base.brings
     if brought is not None and not compatible(accelerator, brought):
-        raise _refused(
-            "--accelerator", f"{system.name} has the libraries of {brought}, which {accelerator} does not use"
-        )
+        what = f"{system.name} has the libraries of {brought}, which {accelerator} does not use"
+        raise _refused("--accelerator", what)
 
 
 def _brought_family(system: BaseImage) -> str | None:
@@ -205,11 +201,9 @@ def _without_framework(system: BaseImage, accelerator: str, workload: str) -> st
         return brought
     if accelerator != "cpu":
         with_it = ", ".join(name for name, base in BASES.items() if base.brings)
-        raise _refused(
-            "--accelerator",
-            f"the libraries of {accelerator} come with a framework, which {workload} does not import: "
-            f"add --framework torch, choose a base that has them ({with_it}), or remove --accelerator",
-        )
+        what = f"the libraries of {accelerator} come with a framework, which {workload} does not import"
+        remedy = f"add --framework torch, choose a base that has them ({with_it}), or remove --accelerator"
+        raise _refused("--accelerator", f"{what}: {remedy}")
     need_base_for(system, accelerator)
     return accelerator
 
@@ -225,9 +219,8 @@ def _release(
         raise _unknown("--framework", framework, "framework", FRAMEWORKS)
     name, version = match["name"], match["version"]
     if version is not None and version not in FRAMEWORKS[name]:
-        raise _unknown(
-            "--framework", framework, "framework", [f"{name}=={available}" for available in FRAMEWORKS[name]]
-        )
+        known = [f"{name}=={available}" for available in FRAMEWORKS[name]]
+        raise _unknown("--framework", framework, "framework", known)
     if alternatives and name not in alternatives:
         raise _refused("--framework", f"{framework!r} does not fit: {workload} imports {alternatives[0]}")
     return name, version
@@ -243,11 +236,9 @@ def _fitting(system: BaseImage, accelerator: str, name: str, version: str | None
         for kind in releases[candidate].accelerators:
             if accelerator in (kind, kind.rstrip("0123456789.")) and _runs(system, name, candidate, kind):
                 return candidate, kind
-    raise _refused(
-        "--accelerator",
-        f"{accelerator} with {f'{name}=={version}' if version else name} on {system.name}: no such wheel "
-        f"exists; {_wheels(name)}",
-    )
+    release = f"{name}=={version}" if version else name
+    what = f"{accelerator} with {release} on {system.name}: no such wheel exists; {_wheels(name)}"
+    raise _refused("--accelerator", what)
 
 
 def _concrete(system: BaseImage, accelerator: str) -> str:
@@ -270,9 +261,8 @@ def _wheels(name: str) -> str:
     lines = []
     for version, release in FRAMEWORKS[name].items():
         kinds = ", ".join(release.accelerators)
-        lines.append(
-            f"{name}=={version} has {kinds} for Python {release.pythons[0]} to {release.pythons[-1]}"
-        )
+        pythons = f"{release.pythons[0]} to {release.pythons[-1]}"
+        lines.append(f"{name}=={version} has {kinds} for Python {pythons}")
         if isinstance(release, PublishedRelease):
             lines += [_needs_base(kind) for kind in release.accelerators if kind not in release.own]
     return "; ".join(lines)
@@ -296,22 +286,14 @@ def _framework(name: str, version: str, accelerator: str, needed: Sequence[Pinne
         wheels.append(f"torchvision=={release.vision}{suffix}")
     if not own_index:
         wheels += release.open
-    return Framework(
-        name="torch",
-        version=version,
-        wheels=tuple(wheels),
-        needs=tuple(
-            package for package in closure([*torch_packages, _BESIDE_TORCH]) if package.name not in _TORCHS
-        ),
-        index=WHEEL_INDEX + build if own_index else None,
-    )
+    every = closure([*torch_packages, _BESIDE_TORCH])
+    needs = tuple(package for package in every if package.name not in _TORCHS)
+    return Framework("torch", version, tuple(wheels), needs, WHEEL_INDEX + build if own_index else None)
 
 
 def _need_new_python(system: BaseImage, packages: Iterable[PinnedPackage]) -> None:
     python = system.base.python
-    young = [
-        f"{package} needs {package.pin.python}" for package in packages if not package.pin.runs_with(python)
-    ]
+    young = [f"{each} needs {each.pin.python}" for each in packages if not each.pin.runs_with(python)]
     if young:
         raise _refused("--base", f"{system.name} has Python {python}: {', '.join(young)}")
 
@@ -435,18 +417,15 @@ BASES: Final[Mapping[str, Distribution]] = {
         command="python3.12",
     ),
     # The vendors' own images, for programs that need the libraries outside of Python.
-    "ubuntu24.04-cuda12.9": replace(
-        _NOBLE, image="docker.io/nvidia/cuda:12.9.1-cudnn-runtime-ubuntu24.04", brings="cuda12.9"
-    ),
-    "ubuntu24.04-cuda13.0": replace(
-        _NOBLE, image="docker.io/nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04", brings="cuda13.0"
-    ),
-    "ubuntu24.04-rocm7.2": replace(
-        _NOBLE, image="docker.io/rocm/dev-ubuntu-24.04:7.2.4-complete", brings="rocm7.2"
-    ),
-    "ubuntu24.04-rocm7.14": replace(
-        _NOBLE, image="docker.io/rocm/dev-ubuntu-24.04:7.14.0-full", brings="rocm7.14"
-    ),
+    **{
+        f"ubuntu24.04-{accelerator}": replace(_NOBLE, image=f"docker.io/{image}", brings=accelerator)
+        for accelerator, image in (
+            ("cuda12.9", "nvidia/cuda:12.9.1-cudnn-runtime-ubuntu24.04"),
+            ("cuda13.0", "nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04"),
+            ("rocm7.2", "rocm/dev-ubuntu-24.04:7.2.4-complete"),
+            ("rocm7.14", "rocm/dev-ubuntu-24.04:7.14.0-full"),
+        )
+    },
 }
 
 
@@ -474,10 +453,7 @@ def _nvidia(cuda: str) -> ComputePlatform:
     return ComputePlatform(
         wheels=f"cu{cuda.replace('.', '')}",
         driver=f"NVIDIA {_OLDEST_DRIVER[major]} or newer",
-        env={
-            "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
-            "NVIDIA_REQUIRE_CUDA": f"cuda>={major}.0",
-        },
+        env={"NVIDIA_DRIVER_CAPABILITIES": "compute,utility", "NVIDIA_REQUIRE_CUDA": f"cuda>={major}.0"},
     )
 
 
@@ -666,7 +642,9 @@ def closure(names: Iterable[str]) -> tuple[PinnedPackage, ...]:
         if name in needed:
             continue
         if name not in pins():
-            raise InputError(f"no compatible version of package {name} is known: add it to stacks/parts.py")
+            raise InputError(
+                f"no compatible version of package {name} is known: add it to tools/stack_pins.py"
+            )
         needed[name] = pins()[name]
         left += needed[name].requires
     return tuple(PinnedPackage(name, needed[name]) for name in sorted(needed))

@@ -1,6 +1,6 @@
 """What is known of stacks: every observation in one DuckDB file, rebuilt from what it is made of.
 
-It is made of the runs in the index, of failures that no run directory holds (`recorded.py`), and of bundles
+It is made of the runs in the index, of failures that no run directory holds (`storage.py`), and of bundles
 that others signed (`bundles.py`). Like the index, it is written next to the old file and renamed, and holds
 nothing of its own: delete it, and the next command builds it again.
 """

@@ -361,7 +361,7 @@ class ShowStack(Question):
 
     all_help = "Also show every metric, and the builds of packages."
 
-    reference: str | None = argument(default=None, metavar="[STACK]")
+    reference: str | None = argument(default=None, metavar="STACK")
     package: str | None = option(
         "Without STACK: only stacks that meet it, such as torch or 'torch>=2.8'.",
         default=None,

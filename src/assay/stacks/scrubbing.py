@@ -78,27 +78,18 @@ class Scrubber:
 
     def observation(self, observation: Observation) -> Observation | None:
         """The observation as others may see it; None if its workload or hardware may be private."""
-        workload = None if observation.workload is None else public_workload(observation.workload)
-        metric = (
-            observation.metric
-            if observation.metric is None or workload is None
-            else public_metric(observation.metric, workload)
-        )
-        if (observation.workload is None) != (workload is None) or (observation.metric is None) != (
-            metric is None
-        ):
+        workload, metric, hardware = observation.workload, observation.metric, observation.hardware
+        if workload is not None and public_workload(workload) is None:
             return None
-        if not all(
-            _MODEL.fullmatch(name) for name in (observation.hardware.cpu or "", *observation.hardware.gpus)
-        ):
+        if workload is not None and metric is not None and public_metric(metric, workload) is None:
+            return None
+        if not all(_MODEL.fullmatch(name) for name in (hardware.cpu or "", *hardware.gpus)):
             return None
         error = _ERROR.search(observation.why)
         known = [KINDS[doubt.code] for doubt in observation.doubts if doubt.code in KINDS.built_in]
         return replace(
             observation,
             stack=self.stack(observation.stack),
-            workload=workload,
-            metric=metric,
             session=self.digest(["session", observation.session]),
             at=float(observation.at // DAY_S * DAY_S),
             doubts=tuple(kind.doubt("as its observer found") for kind in known),

@@ -142,7 +142,7 @@ class PrepareCluster(Question):
 
     def answer(self) -> PreparedObjects | PartChecks | ClusterChanges:
         """The objects, what is ready, or what changes; nothing changes without consent."""
-        action = next(iter(self._actions()), "plan")
+        action: Action = next(iter(self._actions()), "plan")
         prepared = self.prepared()
         if action == "print":
             return PreparedObjects(prepared.wanted)

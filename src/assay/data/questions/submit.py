@@ -15,7 +15,7 @@ from assay.data.queries import frame_count, manifest_of
 from assay.errors import InputError, Problem
 from assay.frame_manifest import Manifest
 from assay.plan import metrics_of
-from assay.questions.plan import SuitePlan, plan, sent_text
+from assay.questions.plan import SentTrial, SuitePlan, plan
 from assay.questions.question import (
     QUIET,
     RUNS,
@@ -112,14 +112,17 @@ class DryRun(Answer):
 
     def view(self) -> Iterator[Block]:
         """The job, and what its first trial sends."""
-        trial = self.job.plan.plan.trials[0]
         yield from self.job.view()
-        yield Paragraph(f"\n{sent_text(trial, self.job.plan.sent(trial))}", wraps=False)
+        yield Paragraph("")
+        yield from self._first.view()
 
     def document(self) -> dict[str, Any]:
         """The same."""
-        sent = self.job.plan.trial_document(self.job.plan.plan.trials[0], None)
-        return {"schema": "assay.data-job/1", **self.job.document(), "first": sent}
+        return {"schema": "assay.data-job/1", **self.job.document(), "first": self._first.document()}
+
+    @property
+    def _first(self) -> SentTrial:
+        return SentTrial(self.job.plan, self.job.plan.plan.trials[0], None)
 
 
 @dataclass(frozen=True)
