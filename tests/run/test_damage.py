@@ -189,11 +189,11 @@ def test_a_session_json_that_can_t_be_read_leaves_out_no_other_session(
     shutil.copytree(session, bad)
     header = json.loads((bad / "session.json").read_text())
     (bad / "session.json").write_text(json.dumps({**header, "created_at": -1.0}))
-    known = json.loads(call("stack", "list", "--json").stdout)
+    known = json.loads(call("stack", "show", "--json").stdout)
     assert "poison" in caplog.text
     assert "session.json: not a file that Assay wrote" in caplog.text
     (bad / "session.json").write_text(json.dumps(header))
-    assert len(known["stacks"]) == len(json.loads(call("stack", "list", "--json").stdout)["stacks"]) > 0
+    assert len(known["stacks"]) == len(json.loads(call("stack", "show", "--json").stdout)["stacks"]) > 0
 
 
 @pytest.mark.parametrize("clock", [-86400.0, 253_400_000_000.0])
@@ -293,7 +293,7 @@ def test_a_run_that_no_file_describes_hides_no_other_suite(session: Path) -> Non
     shutil.copytree(session, bad)
     for name in ("plan.json", "script-1x1-here-r01/attempt-1/run.json"):
         (bad / name).write_text("{")
-    for words in (("show",), ("show", "demo"), ("history", "v"), ("stack", "list")):
+    for words in (("show",), ("show", "demo"), ("history", "v"), ("stack", "show")):
         said = call(*words)
         assert said.exit_code == 0
         assert ("poison" in said.stderr) == (words != ("show", "demo"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.launch.kubernetes.objects.order import Manifest
-from assay.stacks.build import BuildResources, job_objects, openshift_objects
+from assay.stacks.build import render_build
 from assay.stacks.engines import SmokeTest, smoke_test_argv, smoke_test_outcome
 
 
@@ -101,15 +101,12 @@ def test_what_comes_after_a_module_that_hangs_was_not_tested_and_fails(tmp_path:
 
 
 @pytest.fixture
-def rendered() -> dict[str, list[str]]:
+def rendered(tmp_path: Path) -> dict[str, list[str]]:
     """The commands that judge an image on a cluster."""
-    resources = BuildResources({}, {})
-    (_, config) = openshift_objects(
-        "FROM a", "s", push=None, secret=None, namespace=None, modules=("json",), resources=resources
-    )
-    (_, job) = job_objects(
-        "FROM a", "s", push="reg.lab/s", secret=None, namespace=None, modules=("json",), resources=resources
-    )
+    (tmp_path / "Containerfile").write_text("FROM a\n")
+    choices = {"name": "s", "modules": ["json"]}
+    (_, config) = render_build(tmp_path / "Containerfile", "openshift", **choices)
+    (_, job) = render_build(tmp_path / "Containerfile", "kubernetes", push="reg.lab/s", **choices)
     return {"config": config["spec"]["postCommit"]["command"], "job": _command(job)}
 
 

@@ -214,14 +214,14 @@ def test_the_commands_show_figures_with_intervals_sessions_and_failures(tmp_path
     made = results(sessions=1)
     made[1] = failed(made[1], "rank 0 was killed by SIGSEGV", signal="SIGSEGV")
     store.update(tmp_path, made)
-    listed = CliRunner().invoke(cli.assay, ["stack", "list", "--runs", str(tmp_path)])
+    listed = CliRunner().invoke(cli.assay, ["stack", "show", "--runs", str(tmp_path)])
     assert "3 runs in 1 session  Python 3.11.7, torch 2.8.0" in listed.stdout, listed.output
     assert "2 runs in 1 session, 1 × crashes" in listed.stdout
     shown = CliRunner().invoke(cli.assay, ["stack", "show", "stacks:new", "--runs", str(tmp_path)])
     assert "GFLOP/s (95 %: " in shown.stdout, shown.output
     assert "one session: another day may differ" in shown.stdout
     assert "crashes (matmul 1x1) on AMD EPYC 7763" in shown.stdout
-    said = CliRunner().invoke(cli.assay, ["stack", "list", "--json", "--runs", str(tmp_path)])
+    said = CliRunner().invoke(cli.assay, ["stack", "show", "--json", "--runs", str(tmp_path)])
     assert {tuple(one["failures"]) for one in json.loads(said.stdout)["stacks"]} == {(), ("crashes",)}
 
 

@@ -453,22 +453,20 @@ class AdviseStack(Question):
         latest = resolve(specification, target)
         knowledge = _known(runs_directory(self.runs), self.progress)
         machine = _hardware(knowledge, self.hardware)
-        evidence, indicators, indicator = AdviceRequest(
-            knowledge.observations,
-            requirements,
-            machine,
-            self.python or platform.python_version(),
-            time.time() - self.max_age_s,
-            latest.versions,
-            DEFAULT_MARGIN if self.margin is None else margin_of(self.margin),
-        ).evidence(self.workload, goal)
+        python = self.python or platform.python_version()
+        margin = DEFAULT_MARGIN if self.margin is None else margin_of(self.margin)
+        since, observed = time.time() - self.max_age_s, knowledge.observations
+        request = AdviceRequest(observed, requirements, machine, python, since, latest.versions, margin)
+        evidence, indicators, indicator = request.evidence(self.workload, goal)
         chosen = pick(evidence, goal)
-        lock, whole = latest, False
+        whole = False
         excluded: tuple[str, ...] = ()
         if chosen is not None:
             lock, whole = _lock_of(specification, target, chosen, requirements)
         elif goal == "security" and database is not None:
             lock, excluded = _without_vulnerable(specification, target, latest, database)
+        else:
+            lock = latest
         return StackAdvice(
             goal=goal,
             hardware=machine,

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeGuard
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from packaging.utils import canonicalize_name
@@ -157,7 +157,7 @@ def _checked(where: str, plain: Any) -> Mapping[str, Any]:
     return plain
 
 
-def _are_tables(plain: Any) -> bool:
+def _are_tables(plain: Any) -> TypeGuard[list[dict[str, Any]]]:
     return isinstance(plain, list) and all(isinstance(entry, dict) for entry in plain)
 
 

@@ -341,12 +341,12 @@ def observe(
             place = (stack.digest, hardware.digest, workload.digest)
             by_place.setdefault(place, (stack, hardware, workload, []))[3].append(result)
             continue
-        last_output = last_line(run)
+        last_output, log = last_line(run), log_of(run)
         kind = failure_of(run, stack, last_output)
         if kind is None:
             left_out[OTHER_FAILURE] += 1
             continue
-        where, why, log = session_of(run), _describe_failure(run, last_output), log_of(run)
+        where, why = session_of(run), _describe_failure(run, last_output)
         observed.append(
             Observation(stack, hardware, workload, None, where, run.made_at, failure=kind, why=why, log=log)
         )
