@@ -18,8 +18,7 @@ from advised_stacks import advised_from
 from assay import cli, store
 from assay.errors import HostError, InputError
 from assay.records import Measurement, Reading
-from assay.stacks import known
-from assay.stacks.advice import Evidence, front, gather
+from assay.stacks.advice import AdviceRequest, Evidence, front
 from assay.stacks.advise import advise_stack
 from assay.stacks.advisories import AdvisoryDatabase, advisory_of
 from assay.stacks.indicators import series_of
@@ -224,16 +223,8 @@ def test_sessions_while_others_used_the_cpus_do_not_decide_where_there_are_undis
     def evidence(observed: list[Observation]) -> Evidence:
         requirements = [Requirement("fastmath")]
         deciding = series_of(found[0])
-        return gather(
-            observed,
-            requirements,
-            hardware,
-            python=None,
-            since=0.0,
-            latest={"fastmath": "2.0"},
-            margin=0.02,
-            deciding=deciding,
-        )
+        request = AdviceRequest(observed, requirements, hardware, None, 0.0, {"fastmath": "2.0"}, 0.02)
+        return request.gathered(deciding)
 
     mixed, clean = evidence(found), evidence(found[:6])
     assert mixed.busy == 12
@@ -265,7 +256,7 @@ def test_old_and_foreign_observations_are_counted_and_do_not_decide(
     stale = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", "1h")
     assert stale.exit_code == 3
     assert "Not used: 8 observations older than --max-age." in stale.stderr
-    monkeypatch.setattr(known, "hardware_here", lambda: HardwareClass("another CPU"))
+    monkeypatch.setattr("assay.stacks.advise.hardware_here", lambda: HardwareClass("another CPU"))
     foreign = assay_says("fastmath", "--runs", tmp_path / "runs", "--max-age", f"{YEARS}s")
     assert "Not used: 8 observations on other hardware." in foreign.stderr
 

@@ -12,7 +12,6 @@ from click.testing import CliRunner, Result
 from assay import cli, store
 from assay.errors import InputError
 from assay.records import Provenance
-from assay.stacks import known
 from assay.stacks.diff import diff_stacks
 from assay.stacks.stack import Change, HardwareClass, Stack, changes, folded, hardware_of
 from assay.stacks.uv import pinned_packages
@@ -30,7 +29,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> HardwareClass:
     """This machine is of the class that the made runs are from."""
     machine = hardware_of(Provenance((MACHINE,)))
     assert machine is not None
-    monkeypatch.setattr(known, "hardware_here", lambda: machine)
+    monkeypatch.setattr("assay.stacks.diff.hardware_here", lambda: machine)
     return machine
 
 
@@ -192,7 +191,7 @@ def test_requirement_files_are_compared_by_what_runs_know_of_their_packages(
 def test_effects_on_other_hardware_are_shown_and_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known, "hardware_here", lambda: HardwareClass("another CPU"))
+    monkeypatch.setattr("assay.stacks.diff.hardware_here", lambda: HardwareClass("another CPU"))
     store.update(tmp_path / "runs", results(speeds={"new": 1.04}))
     for name, version in (("a.txt", "2.8.0"), ("b.txt", "2.9.0")):
         (tmp_path / name).write_text(f"torch=={version}\n")

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from assay.records import Provenance
-from assay.stacks import advise as advise_stack_question
-from assay.stacks import known
 from assay.stacks.stack import hardware_of
 from observed_stacks import MACHINE
 from package_index import PackageIndex, Release, serving
@@ -23,8 +21,8 @@ def advised_from(
     """The index of these, for uv with its cache in a folder, on the machine that the made runs are from."""
     machine = hardware_of(Provenance((MACHINE,)))
     assert machine is not None
-    monkeypatch.setattr(known, "hardware_here", lambda: machine)
-    monkeypatch.setattr(advise_stack_question, "_python_here", lambda: "3.11.7")
+    monkeypatch.setattr("assay.stacks.advise.hardware_here", lambda: machine)
+    monkeypatch.setattr("assay.stacks.advise.platform.python_version", lambda: "3.11.7")
     with serving(releases) as served:
         for name, value in served.environment(folder / "uv").items():
             monkeypatch.setenv(name, value)

@@ -109,7 +109,7 @@ class Evidence:
 class AdviceRequest:
     """What advice is asked for, and what is known.
 
-    python   version of the target; candidates have the same major and minor one
+    python   version of the target; candidates have the same major and minor one; None: any
     since    observations before are stale, seconds since the epoch
     latest   the versions that a resolver picks without any knowledge: if measured, they are the reference
     margin   share that counts as equal
@@ -118,7 +118,7 @@ class AdviceRequest:
     observed: Sequence[Observation]
     requirements: Sequence[Requirement]
     hardware: HardwareClass
-    python: str
+    python: str | None
     since: float
     latest: Mapping[str, str]
     margin: float
@@ -131,11 +131,11 @@ class AdviceRequest:
         Indicators speak only for performance, and only where the workload's figures decide nothing.
         """
         series = self._deciding(workload)
-        evidence = self._gathered(series)
+        evidence = self.gathered(series)
         indicators = () if series is None else self._indicators(series)
         if goal == "performance" and not evidence.compared:
             for prediction in indicators:
-                predicted = self._gathered(prediction.indicator) if prediction.predicts else None
+                predicted = self.gathered(prediction.indicator) if prediction.predicts else None
                 if predicted is not None and predicted.compared:
                     return predicted, indicators, prediction
         return evidence, indicators, None
@@ -148,8 +148,10 @@ class AdviceRequest:
     def _met_by(self, stack: Stack) -> bool:
         """Whether a stack has every required package at an allowed version, and the target's Python."""
         own = str(stack.system.get("python.version") or "")
+        if self.python is not None and own.split(".")[:2] != self.python.split(".")[:2]:
+            return False
         versions = [stack.packages.get(name) for name in self.names]
-        return own.split(".")[:2] == self.python.split(".")[:2] and all(
+        return all(
             version is not None and requirement.specifier.contains(version, prereleases=True)
             for version, requirement in zip(versions, self.requirements, strict=True)
         )
@@ -192,7 +194,7 @@ class AdviceRequest:
         here = [seen for seen in self._fresh() if seen.hardware.digest == series.hardware.digest]
         return tuple(prediction for prediction in predictions(here) if prediction.workload.key == series.key)
 
-    def _gathered(self, deciding: MetricSeries | None) -> Evidence:
+    def gathered(self, deciding: MetricSeries | None) -> Evidence:
         """The candidates and their comparison with the reference.
 
         deciding  whose figures decide; None: nothing does
