@@ -112,13 +112,8 @@ def scan(
         with writing(path, there.address, layout.name, contents.classes, layout.extra) as catalog:
             so_far, to_read = _compared(catalog, contents)
             tell(so_far)
-            _read_all(
-                catalog,
-                FramesToRead(there.address, layout.name, contents.classes, to_read),
-                workers,
-                so_far,
-                tell,
-            )
+            frames = FramesToRead(there.address, layout.name, contents.classes, to_read)
+            _read_all(catalog, frames, workers, so_far, tell)
             so_far.tags = None if sources.tags is None else join_tags(catalog, sources.tags)
             changed = bool(to_read or so_far.vanished)
             buses = there if sources.bus is None else _opened(sources.bus)

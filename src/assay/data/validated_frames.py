@@ -61,8 +61,7 @@ def reduced(
     import numpy as np
 
     about = directory.about
-    classes = len(about.names)
-    matrix = np.zeros((classes, classes), dtype=np.int64)
+    matrix = np.zeros((len(about.names), len(about.names)), dtype=np.int64)
     unfinished = directory.path / ".frames.duckdb"
     unfinished.unlink(missing_ok=True)
     connection = duckdb.connect(str(unfinished), config={"memory_limit": MEMORY, "threads": 2})
@@ -193,17 +192,8 @@ class _FrameTable:
         for index, (name, column) in enumerate(zip(self.about.names, self.columns, strict=True)):
             iou, row, predicted = whole.ious[index], matrix[index], matrix[:, index]
             there = sum(1 for counts in scenes if counts[index][1] > 0)
-            yield ClassResult(
-                name,
-                column,
-                int(row[index]),
-                int(row.sum()),
-                int(predicted.sum()),
-                there,
-                iou.value,
-                iou.low,
-                iou.high,
-            )
+            pixels = int(row[index]), int(row.sum()), int(predicted.sum())
+            yield ClassResult(name, column, *pixels, there, iou.value, iou.low, iou.high)
 
     def _groups(self, by: Mapping[str, Path]) -> tuple[list[GroupResult], list[str]]:
         results, more = [], []
@@ -214,11 +204,8 @@ class _FrameTable:
             for value, frames, counts in self._sums(column, table):
                 group_scores = scores(counts)
                 ious = tuple(iou.value for iou in group_scores.ious)
-                groups.append(
-                    GroupResult(
-                        column, value, frames, group_scores.mean_iou.value, group_scores.accuracy.value, ious
-                    )
-                )
+                figures = group_scores.mean_iou.value, group_scores.accuracy.value
+                groups.append(GroupResult(column, value, frames, *figures, ious))
             if len(groups) > MOST_GROUPS:
                 more.append(column)
                 groups.sort(key=lambda group: 2.0 if group.mean_iou is None else group.mean_iou)
