@@ -282,7 +282,8 @@ def system_of(request: BisectStacks) -> Mapping[str, Any]:
 
     Raises InputError if there is no such system, or it is wrong.
     """
-    file = read_file(Path(request.measure), request.systems and Path(request.systems))
+    systems = None if request.systems is None else Path(request.systems)
+    file = read_file(Path(request.measure), systems)
     if request.system == THIS_MACHINE and request.systems is None:
         return {"launcher": THIS_MACHINE}
     usable, problems = systems_of(file, launch.SYSTEM_MODELS)
