@@ -21,7 +21,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from assay.stacks.image import BASES, FRAMEWORKS, OF_WHEEL, PublishedRelease
+from assay.stacks.image import BASES, FRAMEWORKS, PublishedRelease
+from assay.stacks.stack import OF_WHEEL
 
 TARGET = Path(__file__).resolve().parent.parent / "src" / "assay" / "stacks" / "pins.json"
 LOCKS = TARGET.with_name("frameworks.json")

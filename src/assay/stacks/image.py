@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from assay.errors import InputError, Problem
 from assay.records import Shape, TaskFile
+from assay.stacks.stack import PACKAGE_OF
 from assay.workloads import WORKLOADS, Workload
 
 DEFAULT_BASE: Final = "ubuntu24.04"
@@ -579,14 +580,6 @@ FRAMEWORKS: Final[Mapping[str, Mapping[str, Torch | PublishedRelease]]] = {
 }
 
 WHEEL_INDEX: Final = "https://download.pytorch.org/whl/"
-OF_WHEEL: Final = ("nvidia-", "cuda-", "triton")  # how packages begin that torch's wheel brings
-
-# Imports of payloads whose package has another name.
-PACKAGE_OF: Final[Mapping[str, str]] = {
-    "PIL": "pillow",
-    "mlperf_loadgen": "mlcommons-loadgen",
-    "segmentation_models_pytorch": "segmentation-models-pytorch",
-}
 
 
 class Pin(msgspec.Struct, frozen=True):

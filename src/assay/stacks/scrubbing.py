@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from assay.analyse.doubts import KINDS
 from assay.records import Scalar
-from assay.stacks.image import OF_WHEEL, pins
-from assay.stacks.stack import Observation, Stack, StackMetric, StackWorkload
+from assay.stacks.image import pins
+from assay.stacks.stack import OF_WHEEL, Observation, Stack, StackMetric, StackWorkload
 from assay.workloads import WORKLOADS
 from assay.workloads.workload import PEAK_RSS
 

@@ -13,7 +13,6 @@ from assay.records import Extent, JobState, Provenance, Run, RunState, Scalar
 from assay.records.plain import digest_of
 from assay.records.plans import Better
 from assay.records.verdicts import Doubt
-from assay.stacks.image import OF_WHEEL, PACKAGE_OF
 
 # Which facts are part of a stack's system: which software, not which machine or which state.
 _SYSTEM: Final = re.compile(
@@ -158,12 +157,21 @@ def failure_of(run: Run, stack: Stack, last_line: str) -> FailureKind | None:
     return "crashes" if run.extent in _OF_THE_PROGRAM and first.exit_code else None
 
 
+# modules whose package has another name
+PACKAGE_OF: Final[Mapping[str, str]] = {
+    "PIL": "pillow",
+    "mlperf_loadgen": "mlcommons-loadgen",
+    "segmentation_models_pytorch": "segmentation-models-pytorch",
+}
+
+
 def _installed(module: str, stack: Stack) -> bool:
     name = module.partition(".")[0]
     return PACKAGE_OF.get(name, name).replace("_", "-").lower() in stack.packages
 
 
 Kind = Literal["package", "build", "system", "setting"]
+OF_WHEEL: Final = ("nvidia-", "cuda-", "triton")  # how packages begin that torch's wheel brings
 COME_WITH: Final[Mapping[str, tuple[str, ...]]] = {"torch": OF_WHEEL}
 """Package → how the names of libraries begin that its wheel requires at exact versions."""
 
