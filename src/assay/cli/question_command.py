@@ -16,7 +16,6 @@ import click
 from assay.cli.options import JSON, RUNS, LocalOption, echo_json
 from assay.cli.redacting_stream import write_bytes
 from assay.questions.question import Answer, Question, Reads, alternatives, reads_of
-from assay.registry import imported
 from assay.view.blocks import Block, Table
 
 Field = dataclasses.Field[Any]
