@@ -186,23 +186,23 @@ prepare = function(PrepareCluster, PrepareCluster.prepared)
 class PreparedObjects(Answer):
     """The objects of the parts."""
 
-    wanted: Preparation
+    preparation: Preparation
 
     def view(self) -> Iterator[Block]:
         """The objects as YAML."""
-        if objects := _objects(self.wanted):
+        if objects := _objects(self.preparation):
             yield Verbatim(as_yaml(objects))
 
     def document(self) -> dict[str, Any]:
         """The parts and their objects."""
-        return {**_describe_parts(self.wanted), "objects": _objects(self.wanted)}
+        return {**_describe_parts(self.preparation), "objects": _objects(self.preparation)}
 
 
 @dataclass(frozen=True)
 class PartChecks(Answer):
     """Whether what the parts install is present and ready: part and check."""
 
-    wanted: Preparation
+    preparation: Preparation
     checks: Sequence[tuple[str, Check]]
 
     @property
@@ -220,7 +220,7 @@ class PartChecks(Answer):
     def document(self) -> dict[str, Any]:
         """The parts and the checks."""
         rows = [{"part": name, **asdict(check)} for name, check in self.checks]
-        return {**_describe_parts(self.wanted), "checks": rows}
+        return {**_describe_parts(self.preparation), "checks": rows}
 
 
 @dataclass(frozen=True)
