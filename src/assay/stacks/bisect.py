@@ -53,8 +53,8 @@ from assay.stacks.storage import Journal, bisections_dir
 from assay.stacks.uv import Interpreter, UvError, is_requirement_file, pinned_packages, requirements_of
 from assay.suite import document, systems_of
 from assay.suite.findings import unknown
+from assay.suite.load import THIS_MACHINE, read_file
 from assay.suite.model import NAME_PATTERN
-from assay.suite.systems import THIS_MACHINE, read_file
 from assay.units import margin_of
 
 _SEED: Final = 1

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from assay.checks.check import Check, for_system
+from assay.checks import Check, for_system
 from assay.cluster import prepare as work
 from assay.cluster.components import PARTS, Preparation
 from assay.cluster.components.component import Component, Platform, PreparationTarget
@@ -27,7 +27,7 @@ from assay.questions.systems import kubernetes_options, on_command_line
 from assay.questions.values import File
 from assay.suite import document
 from assay.suite.findings import checked, unknown
-from assay.suite.systems import FILE_NAME
+from assay.suite.load import FILE_NAME
 from assay.view.blocks import Block, Paragraph, Verbatim
 
 Action = Literal["plan", "print", "validate", "apply", "revert", "check"]

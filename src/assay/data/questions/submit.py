@@ -36,7 +36,7 @@ from assay.suite import Suite, Systems, parse
 from assay.suite.filled_template import Choice, FilledTemplate, JobRequest, fill
 from assay.suite.findings import unknown
 from assay.suite.job_template import JobTemplate, composed, read_template
-from assay.suite.systems import read_file
+from assay.suite.load import read_file
 from assay.units import counted, human
 from assay.view.blocks import Block, Paragraph
 from assay.workloads import PARAMS
