@@ -87,7 +87,7 @@ tools.tools_of(path), list(mllog.EventReader(path)), nccl_debug.transports([path
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 reading = command.reader.read({"rank-0.log": path}, command.params(argv=["x"], metrics=metrics))
 tools.tools_of(path), tf_cnn_benchmarks.cnn_run(path), nccl_tests.nccl_test(path)
-mlperf.training_run(path), timm.timm(path), horovod.horovod(path)
+mlperf.training_run(path), timm.timm(path), horovod.TOOL.read(path)
 list(mllog.EventReader(path)), nccl_debug.transports([path])
 figure = LastFigure("t", "s")
 with path.open("rb") as file:
