@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.analyse.exchange.curves import Line, fit, misfit
+from assay.analyse.exchange.curves import CostLine, fit, misfit
 from assay.analyse.statistics.intervals import one_mean
 from conftest import long_rows_but, tries
 
@@ -22,7 +22,7 @@ def times(noise: Sequence[float] | Any = (), *, sizes: Sequence[int] = SIZES) ->
     return {n: (ALPHA + n * BETA) * math.exp(e) for n, e in zip(sizes, luck, strict=True)}
 
 
-def line_of(seconds: Mapping[int, float]) -> Line:
+def line_of(seconds: Mapping[int, float]) -> CostLine:
     found = fit(seconds)
     assert found is not None
     return found

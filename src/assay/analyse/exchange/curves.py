@@ -33,7 +33,7 @@ Array = Any  # a numpy array; numpy itself is imported where it is used
 
 
 @dataclass(frozen=True)
-class Line:
+class CostLine:
     """α in seconds and β in seconds per byte, both above 0.
 
     residuals  log of measured over fitted time, by size in bytes
@@ -51,13 +51,13 @@ class Line:
     def seconds(self, size_bytes: float) -> float:
         """Time of one exchange.
 
-        >>> Line(1e-5, 1e-9, {}).seconds(10_000)
+        >>> CostLine(1e-5, 1e-9, {}).seconds(10_000)
         2e-05
         """
         return self.alpha_s + size_bytes * self.beta_s
 
 
-def fit(seconds: Mapping[int, float]) -> Line | None:
+def fit(seconds: Mapping[int, float]) -> CostLine | None:
     """The line of one run; None for fewer than four sizes, or if it is at the edge of what they show.
 
     seconds  size in bytes → seconds, all above 0
@@ -74,7 +74,7 @@ def fit(seconds: Mapping[int, float]) -> Line | None:
     log_parameters = _fitted(sizes, logs)
     residuals = logs - _log_time(sizes, log_parameters)
     alpha, beta = np.exp(log_parameters)
-    line = Line(float(alpha), float(beta), dict(zip(map(int, sizes), map(float, residuals), strict=True)))
+    line = CostLine(float(alpha), float(beta), dict(zip(map(int, sizes), map(float, residuals), strict=True)))
     return line if sizes[0] <= line.half_bytes <= sizes[-1] else None
 
 
@@ -130,7 +130,7 @@ class Misfit:
     probability: float | None
 
 
-def misfit(lines: Sequence[Line]) -> Misfit:
+def misfit(lines: Sequence[CostLine]) -> Misfit:
     """The common part of the runs' deviations from their lines, compared with the individual part.
 
     The ratio of the two variances has an F distribution if they scatter alike at all sizes. Sizes that a run
@@ -273,13 +273,13 @@ def _runs(sizes: _Sizes) -> list[_Run]:
     return runs
 
 
-def _misfit(runs: Sequence[_Run], lines: Sequence[Line]) -> Misfit | None:
+def _misfit(runs: Sequence[_Run], lines: Sequence[CostLine]) -> Misfit | None:
     """None if a run has no line, or the runs have too few sizes in common."""
     common = set.intersection(*(set(run.seconds) for run in runs))
     return misfit(lines) if len(lines) == len(runs) and len(common) >= LEAST_SIZES else None
 
 
-def _why_no_line(runs: Sequence[_Run], lines: Sequence[Line], off: Misfit | None) -> str:
+def _why_no_line(runs: Sequence[_Run], lines: Sequence[CostLine], off: Misfit | None) -> str:
     if len(lines) < len(runs):
         return (
             f"in {len(runs) - len(lines)} of {len(runs)} runs the sizes don't show both a latency and a "
@@ -291,7 +291,7 @@ def _why_no_line(runs: Sequence[_Run], lines: Sequence[Line], off: Misfit | None
     return ""
 
 
-def _with_line(curve: ExchangeCurve, runs: Sequence[_Run], lines: Sequence[Line]) -> ExchangeCurve:
+def _with_line(curve: ExchangeCurve, runs: Sequence[_Run], lines: Sequence[CostLine]) -> ExchangeCurve:
     def over_runs(values: Iterable[float], unit: str) -> Estimate:
         return _over_runs(curve, runs, values, unit)
 
