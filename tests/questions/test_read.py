@@ -6,7 +6,10 @@ import io
 import json
 import os
 import random
+import subprocess
+import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -174,3 +177,23 @@ def test_an_import_without_a_name_is_named_after_the_first_file_or_folder(tmp_pa
     logs(tmp_path / "burn in", "node", 2)
     said = typed(tmp_path, "import", "burn in")
     assert (said.returncode, said.stdout.partition("/")[0]) == (0, "burn-in")
+
+
+def test_a_closed_standard_input_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    line = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "assay", "read", "-"]
+    said = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr.count("\n")) == (4, 1)
+    assert "standard input: is closed" in said.stderr
+
+
+def test_nothing_unpacked_stays_after_a_signal(tmp_path: Path) -> None:
+    own = {**os.environ, "TMPDIR": str(tmp_path)}
+    line = [sys.executable, "-m", "assay", "read", "-"]
+    with subprocess.Popen(line, env=own, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as reader:
+        until = time.monotonic() + 30
+        while not [*tmp_path.glob("assay-read-*")]:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        reader.terminate()
+        assert reader.wait(20) == 130
+    assert [*tmp_path.glob("assay-read-*")] == []

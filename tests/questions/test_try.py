@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -106,7 +107,26 @@ def test_a_figure_is_found_in_a_line(
 def test_what_may_be_anything_is_not_chosen(tmp_path: Path, text: str) -> None:
     log = tmp_path / "rank-0.log"
     log.write_text(text)
-    assert printed_figures.chosen(figures_in(log), None) is WALL_TIME
+    assert printed_figures.chosen([figures_in(log)], None) is WALL_TIME
+
+
+def test_a_figure_that_only_some_commands_print_is_not_replaced_by_another(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.log", tmp_path / "other.log"
+    one.write_text("samples/s: 100\n")
+    other.write_text("hello\n")
+    printed = [figures_in(one), figures_in(other)]
+    for order in (printed, printed[::-1]):
+        with pytest.raises(InputError, match="only some of the commands print samples/s"):
+            printed_figures.chosen(order, None)
+        assert printed_figures.chosen(order, "wall_time") is WALL_TIME
+
+
+def test_figures_of_json_lines_are_found(tmp_path: Path) -> None:
+    log = tmp_path / "rank-0.log"
+    log.write_text('{"step": 1, "throughput": 120.5}\n{"step": 2, "throughput": 121.5}\n')
+    figure = printed_figures.chosen([figures_in(log)], None)
+    assert (figure.name, figure.values) == ("throughput", (120.5, 121.5))
+    try_runs.check_figure(figure, [try_runs.FirstRun("x", log, 1.0)])
 
 
 def test_several_equal_figures_are_shown_with_how_to_choose(tmp_path: Path) -> None:
@@ -115,10 +135,10 @@ def test_several_equal_figures_are_shown_with_how_to_choose(tmp_path: Path) -> N
     with pytest.raises(
         InputError, match=r"(?s)--figure tokens/s   tokens/s: 12 images/s: 14.*--figure wall_time.*--pattern"
     ):
-        printed_figures.chosen(figures_in(log), None)
-    assert printed_figures.chosen(figures_in(log), "IMAGES/S").name == "images/s"
+        printed_figures.chosen([figures_in(log)], None)
+    assert printed_figures.chosen([figures_in(log)], "IMAGES/S").name == "images/s"
     with pytest.raises(InputError, match="no such figure"):
-        printed_figures.chosen(figures_in(log), "x")
+        printed_figures.chosen([figures_in(log)], "x")
 
 
 def test_a_known_program_is_read_by_its_format(tmp_path: Path) -> None:
@@ -152,6 +172,43 @@ def test_the_faster_command_is_named_in_its_own_words(folder: Path) -> None:
     assert ran.returncode == EXIT_OK, ran.stderr
     again = try_(folder, "sh bench.sh {2,3}", "--save", "kept")
     assert (again.returncode, "already there" in again.stderr) == (EXIT_INPUT, True)
+
+
+def test_a_secret_argument_is_not_saved(folder: Path) -> None:
+    done = try_(folder, "sh bench.sh {2,3} --password=hunter2-hunter2", "--save", "kept")
+    assert done.returncode == EXIT_INPUT
+    assert "--save: --password=(redacted) is secret" in done.stderr
+    assert not (folder / "kept").exists()
+
+
+def test_what_a_killed_first_run_left_is_found_and_removed(folder: Path) -> None:
+    line = [
+        sys.executable,
+        "-m",
+        "assay",
+        "try",
+        "python3 -c 'import time; time.sleep(3)' --password=hunter2-hunter2",
+        "--vs",
+        "true",
+    ]
+    with subprocess.Popen(line, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        job = appeared(folder, "started.json").parent
+        killed.kill()
+    appeared(folder, "ended.json")
+    left = assay(folder, "clean").stdout
+    (command,) = [line.partition(": assay ")[2] for line in left.splitlines() if ": assay clean" in line]
+    assert assay(folder, *shlex.split(command), "--yes").returncode == EXIT_OK
+    assert not job.exists()
+
+
+def appeared(folder: Path, name: str) -> Path:
+    """This file of the directory of a first run's job, once it is there."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        for file in (folder / "runs" / ".try").rglob(name):
+            return file
+        time.sleep(0.05)
+    raise TimeoutError(name)
 
 
 def test_json_has_the_figure_the_commands_and_the_comparison(folder: Path) -> None:

@@ -70,10 +70,7 @@ def words_in(path: Path) -> dict[str, list[str]]:
     return {name: present for name, present in most_first if present}
 
 
-_OTHERWISE: Final = (
-    "set the format with --format, or copy the whole log; figures of another program can be imported as a "
-    "CSV file"
-)
+_OTHERWISE: Final = "copy the whole log; figures of another program can be imported as a CSV file"
 
 
 def unrecognised(path: Path, otherwise: str = _OTHERWISE) -> str:

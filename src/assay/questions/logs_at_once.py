@@ -23,6 +23,7 @@ from assay.formats.unpacked import LARGEST_UNPACKED_BYTES
 from assay.inputs import sha256
 from assay.questions.imported_runs import run_of
 from assay.records import Better, Measurement, Result
+from assay.run.stopping import terminable
 from assay.rundir.imported import numbered
 from assay.units import counted, human
 from assay.view.blocks import TableRow
@@ -210,8 +211,12 @@ class LogReader:
     def _read_log(self, format_: str, logged: LoggedRun) -> ReadLog:
         run = run_of(logged, NAME)
         result = Result(replace(run, source=self.named(logged.source)), logged.reading, logged.provenance)
-        metric = read.metrics(run).get(logged.primary)
-        figures = [m for m in logged.reading.measurements if m.metric == logged.primary]
+        from assay.analyse.rankings import SCORED
+
+        measured = {m.metric for m in logged.reading.measurements}
+        name = SCORED if SCORED in measured else logged.primary
+        metric = read.metrics(run).get(name)
+        figures = [m for m in logged.reading.measurements if m.metric == name]
         better = metric.better if metric else None
         place, table = stated_place(logged.logs[0]), logged.provenance.nodes[0] if logged.provenance else {}
         accelerator = str(table.get("mlperf.accelerator_model_name", "")) or place.accelerator
@@ -224,7 +229,7 @@ class LogReader:
 @contextmanager
 def read_at_once(paths: Sequence[str], tell: Callable[[int, str], None] | None) -> Iterator[LogReader]:
     """Everything that logs at these paths say; what was unpacked is there until the context ends."""
-    with tempfile.TemporaryDirectory(prefix="assay-read-") as place:
+    with terminable(), tempfile.TemporaryDirectory(prefix="assay-read-") as place:
         reader = LogReader(Path(place), tell)
         reader.all_of(paths)
         yield reader
@@ -232,6 +237,8 @@ def read_at_once(paths: Sequence[str], tell: Callable[[int, str], None] | None) 
 
 def _spooled(place: Path) -> Path:
     """Standard input as a file. Raises InputError if it is longer than what may be unpacked."""
+    if sys.stdin is None:  # as after `<&-`
+        raise InputError([Problem(STANDARD_INPUT, "is closed; name a file, or pipe a log into it")])
     size = 0
     with place.open("wb") as kept:
         while block := sys.stdin.buffer.read(_BLOCK):

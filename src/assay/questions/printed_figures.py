@@ -30,7 +30,7 @@ _DIGITS = (
 )
 FIGURE = rf"{_DIGITS}|[-+]?(?:nan|NaN|NAN|inf|Inf|INF)\b"  # in a pattern: what is printed as a number
 _NUMBER = re.compile(rf"(?<![\w.,/:-])(?:{FIGURE})")
-_NAME = re.compile(r"([A-Za-z][\w/%.()-]*(?: [A-Za-z(][\w/%.()-]*){0,3}) ?[:=] ?\Z")
+_NAME = re.compile(r'([A-Za-z][\w/%.()-]*(?: [A-Za-z(][\w/%.()-]*){0,3})"? ?[:=] ?\Z')  # quoted in JSON
 _WORD_BEFORE = re.compile(r"([A-Za-z][\w-]*) \Z")
 _RATE = re.compile(r"[A-Za-z]+(?:/s(?:ec(?:ond)?)?|ps)(?:/[A-Za-z]+)?|[KMGTP]?FLOPS|qps|it/s", re.ASCII)
 _TIMES = {word: word for word in ("ns", "us", "ms", "s", "min", "h")} | {
@@ -85,12 +85,6 @@ def printed_figures(log: Path) -> list[PrintedFigure]:
     return sorted(figures, key=lambda figure: figure.rank)
 
 
-def in_all(logs: Sequence[Path]) -> list[PrintedFigure]:
-    """What each of several outputs has, with the values of the first."""
-    first, *others = [printed_figures(log) for log in logs]
-    return [f for f in first if all(any(f.metric == o.metric for o in other) for other in others)]
-
-
 def of_pattern(pattern: str) -> PrintedFigure:
     """The figure that a pattern finds: `samples/s: {value}`, or a regular expression with a group `value`.
 
@@ -112,24 +106,27 @@ def of_pattern(pattern: str) -> PrintedFigure:
     return replace(figure, metric={**figure.metric, "pattern": text})
 
 
-def chosen(
-    figures: Sequence[PrintedFigure], name: str | None, others: Sequence[PrintedFigure] = ()
-) -> PrintedFigure:
-    """The one with this name; without a name, the only best one, else the wall time.
+def chosen(printed: Sequence[Sequence[PrintedFigure]], name: str | None) -> PrintedFigure:
+    """The figure with this name; without a name, the only best one, else the wall time.
 
-    others  what only some variants print
+    printed  what each of the commands prints
 
-    Raises InputError if none has the name, or several are equally good.
+    Raises InputError if not all print it, or several figures are equally good.
     """
+    first = printed[0]
+    shared = [f for f in first if all(any(f.metric == o.metric for o in other) for other in printed)]
+    some = [f for figures in printed for f in figures if f.rank < 3 and f not in shared]
     if name is not None:
-        known = {figure.name.casefold(): figure for figure in (WALL_TIME, *reversed(figures))}
+        known = {figure.name.casefold(): figure for figure in (WALL_TIME, *reversed(shared))}
         if name.casefold() in known:
             return known[name.casefold()]
-        if any(figure.name.casefold() == name.casefold() for figure in others):
+        if any(figure.name.casefold() == name.casefold() for figures in printed for figure in figures):
             raise InputError(f"--figure {name}: only some of the commands print it")
-        raise InputError(f"--figure {name}: no such figure is printed; {_choice(figures)}")
-    best = [figure for figure in figures if figure.rank == figures[0].rank]
+        raise InputError(f"--figure {name}: no such figure is printed; {_choice(shared)}")
+    best = [figure for figure in shared if figure.rank == shared[0].rank]
     if not best or best[0].rank > 2:
+        if some and len(printed) > 1:
+            raise InputError(f"only some of the commands print {some[0].name}; {_choice(shared)}")
         return WALL_TIME
     if len(best) > 1:
         raise InputError(f"several figures are printed: {_choice(best)}")
@@ -229,7 +226,7 @@ def _described(name: str, unit: str) -> PrintedFigure:
     else:
         better = better or ("lower" if _LOWER.search(name) else "higher" if _HIGHER.search(name) else None)
         rank = 2 if better else 3
-    begin = rf"(?:^|[^\w/]){_escaped(name)} ?[:= ] ?" if name else r"(?:^|[^\w.,/:-])"
+    begin = rf'(?:^|[^\w/]){_escaped(name)}"? ?[:= ] ?' if name else r"(?:^|[^\w.,/:-])"
     end = rf" ?{_escaped(unit)}{_edge(unit)}" if unit else ""
     metric = {"pattern": f"{begin}(?P<{VALUE}>{FIGURE}){end}", "unit": _TIMES.get(printed, printed)}
     return PrintedFigure(name or unit or "figure", {**metric, "thousands": ","}, better, rank)

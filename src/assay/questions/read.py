@@ -232,6 +232,7 @@ class LogsRead(Answer):
         return f"{many}, of one system; the first measured {first.figure}."
 
     def _doubts(self) -> Iterator[Block]:
+        from assay.analyse.doubts.design import TOO_FEW_RUNS
         from assay.questions.show import RunDetails
         from assay.view.sentences.exchange import describe_curve
 
@@ -240,7 +241,9 @@ class LogsRead(Answer):
             curves = [curve for system in details.systems for curve in system.exchanges]
             for curve in curves[:1]:
                 yield Paragraph(f"{curve.benchmark} {curve.shape}: {describe_curve(curve)}.")
-            yield Fold((Doubts(details.doubts[:3], details.points, brief=True),), (), "")
+            # that one run says little is the first sentence
+            grave = [d for d in details.doubts if len(self.logs) > 1 or d[0].code != TOO_FEW_RUNS.code]
+            yield Fold((Doubts(tuple(grave[:3]), details.points, brief=True),), (), "")
 
     def document(self) -> dict[str, Any]:
         """The document `assay.read/1`."""

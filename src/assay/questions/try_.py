@@ -115,6 +115,8 @@ class Try(Question):
             raise InputError("--max-time: must be more than 0, such as 5min")
         margin = read_value("margin", self.margin, margin_of)
         variants = variants_of((self.command, *((self.vs,) if isinstance(self.vs, str) else self.vs)))
+        if self.save is not None:
+            _check_saved([variant.argv for variant in variants])
         labels, runs_dir = {v.name: v.label for v in variants}, runs_directory(self.runs)
         report = self.progress or (lambda _text: None)
         files = try_runs.trial_files(variants, try_runs.system_entry(self.on, self.systems), margin)
@@ -147,10 +149,9 @@ class Try(Question):
 
     def _found(self, first: Sequence[FirstRun]) -> PrintedFigure:
         """What to compare, from the first run of each command."""
-        from assay.questions.printed_figures import chosen, in_all, printed_figures
+        from assay.questions.printed_figures import chosen, printed_figures
 
-        logs = [run.log for run in first]
-        return chosen(in_all(logs), self.figure, printed_figures(logs[0]))
+        return chosen([printed_figures(run.log) for run in first], self.figure)
 
     def _directed(self, figure: PrintedFigure) -> PrintedFigure:
         """The figure with the direction that is better. Raises InputError if nothing shows it."""
@@ -333,6 +334,18 @@ class TrialVerdict(Answer):
         gained = "faster by" if self._is_speed else "better by"
         columns = ("", measured, gained, "95 % interval", "runs", "")
         return Table("", columns, (TableBody("", tuple(rows)),), frozenset({0, 5}), verdicts=5)
+
+
+def _check_saved(commands: Sequence[Sequence[str]]) -> None:
+    """Raises InputError if an argument would be a secret in a file."""
+    from assay import redact
+
+    hidden = [word for argv in commands for word in redact.redacted(list(argv)) if redact.REDACTED in word]
+    if hidden:
+        raise InputError(
+            f"--save: {', '.join(dict.fromkeys(hidden))} is secret; let the program read it from a variable "
+            "of the system instead: docs/how-to/secrets.md"
+        )
 
 
 def _gain(c: Comparison) -> Estimate:

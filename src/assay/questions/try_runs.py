@@ -29,7 +29,6 @@ from assay.workloads.command_metrics import CommandMetric
 from assay.workloads.command_metrics import read as read_command
 
 MOST_ROUNDS = 50  # a fixed number: with another one, the same command would be another test
-FIRST_RUNS = ".try"  # directory below that of the runs, for those that only look for the figure
 LONGEST_OUTPUT = "100 MB"  # of one run
 _LAST_LINES = 5
 _LOG = "rank-0.log"
@@ -121,7 +120,7 @@ def first_runs(
     watch = partial(
         _Watch, labels=labels, report=report, phase="first run", until=time.monotonic() + timeout_s
     )
-    completed = _completed(TrialFiles(suite, files.systems), runs_dir / FIRST_RUNS, watch, None, ())
+    completed = _completed(TrialFiles(suite, files.systems), runs_dir / rundir.FIRST_RUNS, watch, None, ())
     last, runs = completed.session.last_attempts(), []
     for result in completed.results:
         run, log = result.run, last[result.run.trial.id].path / "logs" / _LOG

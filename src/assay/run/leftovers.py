@@ -65,7 +65,7 @@ def known(runs_dir: Path) -> dict[str, KnownJob]:
     A directory there that no attempt names belongs to this machine: its attempt was removed or is damaged.
     """
     jobs: dict[str, KnownJob] = {}
-    for session in rundir.sessions(runs_dir):
+    for session in (*rundir.sessions(runs_dir), *rundir.sessions(runs_dir / rundir.FIRST_RUNS)):
         lying = {path.name for path in session.spool.glob("*")}
         if not lying and _is_complete(session):
             continue
@@ -93,7 +93,7 @@ def remains(system: System, jobs: Mapping[str, KnownJob]) -> Iterator[Remains]:
     for token in sorted((on_platform.keys() - (jobs.keys() - own)) | lying):
         job, left = jobs.get(token), on_platform.get(token)
         directory = job.session.spool / token if job is not None and token in lying else None
-        name = "" if job is None else job.session.id
+        name = "" if job is None else _name(job.session)
         yield Remains(system.name, token, left, directory, name, _why_going(job, left, directory))
 
 
@@ -113,6 +113,12 @@ def remove(system: System, doomed: Sequence[Remains], runs_dir: Path, *, running
         for left in doomed:
             if left.directory is not None:
                 spool.remove(left.directory)
+
+
+def _name(session: Session) -> str:
+    """Its directory below that of the runs."""
+    first = f"{rundir.FIRST_RUNS}/" if session.path.parents[1].name == rundir.FIRST_RUNS else ""
+    return f"{first}{session.id}"
 
 
 def _why_going(job: KnownJob | None, left: Leftover | None, directory: Path | None) -> str:

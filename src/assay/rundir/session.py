@@ -510,6 +510,10 @@ def _stamp(attempt: str, number: int) -> str:
     return f"{number}-{about.st_size}-{about.st_mtime_ns}"
 
 
+FIRST_RUNS = ".try"
+"""Directory below that of the runs, for runs of `assay try` that only look for the figure."""
+
+
 def sessions(root: Path, concerned: Callable[[str], bool] = lambda _session: True) -> Iterator[Session]:
     """Every session below the runs directory, by suite, oldest first; including those with missing files.
 
