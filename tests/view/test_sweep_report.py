@@ -103,7 +103,7 @@ def test_the_terminal_shows_ten_nodes_with_decimals_and_twenty_four_in_eighty_ch
     few = ESCAPES.sub("", terminal(6, colour=True))
     assert re.search(r"gpu-1 +· +\d\.\d{3}", few)
     many = ESCAPES.sub("", terminal(24, colour=True)).splitlines()
-    rows = [line for line in many if re.match(r" *\d+ .*gpu-\d+$", line)]
+    rows = [line for line in many if re.match(r" *\d+ .*gpu-\d+ *$", line)]
     assert [len(line.split()) for line in rows] == [*range(2, 26)]  # its number, those before it, its name
     assert all(len(line) <= 80 for line in many)
     assert "gpu" not in "".join(ESCAPES.sub("", terminal(25, colour=True)).partition("slow")[0])
