@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from assay.questions.evidence import runs_directory
-from assay.units import seconds
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of text.")
 
@@ -27,20 +26,6 @@ RUNS = click.option(
 
 class LocalOption(click.Option):
     """An option that names something on this machine, so that no server answers it."""
-
-
-def duration(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
-    """An option's callback: seconds from a time such as 90min."""
-    try:
-        time_s = None if text is None else seconds(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    if time_s is not None and not time_s > 0:
-        raise click.BadParameter(f"{text}: expected a time above 0, such as 10s")
-    return time_s
-
-
-QUIET = click.option("--quiet", is_flag=True, help="Show nothing before the results.")
 
 
 def echo_json(value: Any) -> None:
