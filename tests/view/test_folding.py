@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from assay.view import blocks
+from assay.view.blocks import listed
 from assay.view.folding import FoldedText, folded, shortened
-from assay.view.listing import listed
 
 
 @pytest.mark.parametrize(

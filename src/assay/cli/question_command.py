@@ -86,7 +86,7 @@ def _show(question: Question, answer: Answer, *, as_json: bool, every: bool) -> 
 
 def _show_blocks(blocks: Sequence[Block], *, beside: bool, every: bool) -> None:
     if len(blocks) == 1 and isinstance(blocks[0], Table) and blocks[0].listing:  # without rich: half the time
-        from assay.view.listing import listed
+        from assay.view.blocks import listed
 
         for line in listed(blocks[0], shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
             click.echo(line, err=beside)

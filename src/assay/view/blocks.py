@@ -6,6 +6,7 @@ cell, `markdown.py` for a comment. It may carry a hint, such as what is folded, 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 Tone = Literal[
     "", "strong", "dim", "invalid", "biased", "equivalent", "faster", "slower", "undecided", "holds", "fails"
 ]
+
+_NARROW = 24  # columns; a last cell with fewer is placed below its row
 
 
 @dataclass(frozen=True)
@@ -276,3 +279,31 @@ Block = (
     | Pictures
     | Fold
 )
+
+
+def listed(block: Table, width: int | None) -> Iterator[str]:
+    """The lines of a table, without a table library, which takes longer than most lists.
+
+    width  at which the last cell of a row wraps, below its column or, if that is narrow, below the row; None:
+           nothing wraps
+    """
+    rows = [block.columns] if any(block.columns) else []
+    rows += [row.cells for body in block.bodies for row in body.rows]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(block.columns) - 1)]
+    indent = sum(widths) + 2 * len(widths)
+    is_number = len(widths) not in block.words
+    last_width = max(len(row[-1]) for row in rows) if is_number else 0
+    for *cells, last in rows:
+        last = last.rjust(last_width)
+        padded = (
+            f"{cell:{wide}}" if place in block.words else f"{cell:>{wide}}"
+            for place, (cell, wide) in enumerate(zip(cells, widths, strict=True))
+        )
+        line = "".join(f"{cell}  " for cell in padded)
+        if width is None or indent + len(last) <= width:
+            yield (line + last).rstrip()
+        elif width - indent >= _NARROW:
+            yield from textwrap.wrap(last, width, initial_indent=line, subsequent_indent=" " * indent)
+        else:
+            yield line.rstrip()
+            yield from textwrap.wrap(last, width, initial_indent="    ", subsequent_indent="    ")

@@ -31,9 +31,9 @@ from assay.view.blocks import (
     TableRow,
     Verbatim,
     count_of,
+    listed,
 )
 from assay.view.folding import FoldedText
-from assay.view.listing import listed
 
 STYLES: Final[dict[str, str]] = {
     "": "",
