@@ -94,7 +94,7 @@ class CliContract(ABC):
     def wait_until_it_prints(self, folder: Path) -> None:
         give_up = time.monotonic() + PATIENCE_S
         while time.monotonic() < give_up:
-            logs = (folder / "runs").glob("contract/*/*/attempt-1/logs/rank-0.log")
+            logs = (folder / "runs").glob("contract/[0-9]*/*/attempt-1/logs/rank-0.log")
             if any(log.stat().st_size for log in logs):
                 return
             time.sleep(0.05)
