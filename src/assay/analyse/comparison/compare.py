@@ -15,7 +15,6 @@ from assay.analyse.comparison.verdict import decide, lost_by_sides, more_would_d
 from assay.analyse.points.case import Case, Side
 from assay.analyse.points.groups import Group, Key, Metrics, group
 from assay.analyse.points.ratio import Allowance, Ratio, looks_of, ratio, why_no_ratio
-from assay.analyse.points.replication import pairing
 from assay.analyse.statistics import bands, power, rank
 from assay.analyse.statistics.intervals import LogInterval, ratio_end, share_of
 from assay.analyse.statistics.sequential import allowance
@@ -145,7 +144,7 @@ def _compare_point(measured_ratio: Ratio, case: Case, margin: float) -> Comparis
         measured_ratio.a.point.better,
     )
     names = (case.sides[0].name, case.sides[1].name)
-    lost = lost_by_sides(measured_ratio.a.results, measured_ratio.b.results, margin, _blocks(measured_ratio))
+    lost = lost_by_sides(measured_ratio.a.results, measured_ratio.b.results, margin, measured_ratio.blocks)
     shift = share_of(measured_ratio.allowance.hidden.shift)
     verdict, reason = decide(estimate, margin, better, lost, names, shift)
     more = more_would_decide(verdict, estimate, lost, shift)
@@ -179,14 +178,6 @@ def _compare_point(measured_ratio: Ratio, case: Case, margin: float) -> Comparis
         shift=shift,
         lost_to_others=lost,
     )
-
-
-def _blocks(measured_ratio: Ratio) -> list[tuple[Result, Result]]:
-    """A run of each side per shuffled block; [] if they ran in none."""
-    pairs = (
-        pairing(measured_ratio.a.samples, measured_ratio.b.samples) if measured_ratio.interleaved else None
-    )
-    return [] if pairs is None else [(a.result, b.result) for a, b in pairs.pairs]
 
 
 def _allowed_for(measured_ratio: Ratio, names: tuple[str, str]) -> tuple[str, ...]:

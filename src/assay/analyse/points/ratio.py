@@ -10,6 +10,7 @@ from typing import Literal
 
 from assay.analyse.points.groups import Group, Sample
 from assay.analyse.points.replication import (
+    block_of,
     deviations,
     drifts,
     excess,
@@ -27,7 +28,7 @@ from assay.analyse.statistics.intervals import NOTHING_HIDDEN, Hidden, LogInterv
 from assay.analyse.statistics.rounding import hidden_by_rounding
 from assay.analyse.statistics.sequential import looks, nominal_p
 from assay.errors import InputError
-from assay.records import Estimate
+from assay.records import Estimate, Result
 
 LARGEST_LOG = 690.0  # of a ratio: exp of 700 and more exceeds the range in which a float is accurate
 
@@ -105,6 +106,12 @@ class Ratio:
             seen = [variance(side) for side in (a, b) if len(side) > 1]
             spread = 2 * math.fsum(seen) / len(seen)
         return intervals.new_replicate(self.interval, spread, self.confidence).estimate("", self.confidence)
+
+    @property
+    def blocks(self) -> list[tuple[Result, Result]]:
+        """A run of each side per shuffled block; [] if they ran in none."""
+        pairs = zip(self.a.samples, self.b.samples, strict=False) if self.interleaved else ()
+        return [(a.result, b.result) for a, b in pairs if block_of(a) == block_of(b)]
 
     @property
     def means(self) -> tuple[float, float]:

@@ -121,7 +121,13 @@ def pairing(a: Sequence[Sample], b: Sequence[Sample]) -> Pairing | None:
 
 
 def _by_block(samples: Sequence[Sample]) -> dict[tuple[str, int], Sample]:
-    return {(s.result.run.session, s.result.run.trial.block): s for s in samples}
+    return {block_of(sample): sample for sample in samples}
+
+
+def block_of(sample: Sample) -> tuple[str, int]:
+    """The session of a run, and its block there."""
+    run = sample.result.run
+    return run.session, run.trial.block
 
 
 FALSE_ALARM = 0.05  # of drift, dependence, two modes and an outlier together
