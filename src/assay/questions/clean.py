@@ -208,7 +208,7 @@ def clean(
         looked = True
         doomed = [left for left in remaining if running or not left.going]
         if yes and doomed:
-            leftovers.remove(where, doomed, directory, running=running)
+            leftovers.remove(where, doomed, running=running)
             removed = frozenset(left.token for left in doomed)
     except AssayError as refused:
         error = str(refused)
@@ -220,7 +220,7 @@ def _system_as_data(cleaned: Leftovers) -> dict[str, Any]:
         {
             "token": left.token,
             "what": list(left.what),
-            "session": left.session or None,
+            "session": left.session and left.session.id,
             "goes_on": left.going or None,
             "removed": left.token in cleaned.removed,
         }
@@ -235,7 +235,7 @@ def _things(what: Sequence[str]) -> str:
 
 
 def _standing(left: Remains) -> str:
-    notes = [f"of {left.session}"] if left.session else []
+    notes = [f"of {left.session.id}"] if left.session else []
     notes += [left.going] if left.going else []
     return f"  ({'; '.join(notes)})" if notes else ""
 

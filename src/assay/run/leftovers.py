@@ -41,7 +41,7 @@ class Remains:
     """Everything that is left of one job.
 
     on_platform  what the platform has of it; directory: the job's own here; either may be missing
-    session      `suite/session`, if the runs directory here knows the job; otherwise ""
+    session      whose job it is, if the runs directory here knows it
     going        why it counts as part of a run that is still going; "" if it does not
     """
 
@@ -49,7 +49,7 @@ class Remains:
     token: str
     on_platform: Leftover | None
     directory: Path | None
-    session: str
+    session: Session | None
     going: str
 
     @property
@@ -93,32 +93,26 @@ def remains(system: System, jobs: Mapping[str, KnownJob]) -> Iterator[Remains]:
     for token in sorted((on_platform.keys() - (jobs.keys() - own)) | lying):
         job, left = jobs.get(token), on_platform.get(token)
         directory = job.session.spool / token if job is not None and token in lying else None
-        name = "" if job is None else _name(job.session)
-        yield Remains(system.name, token, left, directory, name, _why_going(job, left, directory))
+        session = None if job is None else job.session
+        yield Remains(system.name, token, left, directory, session, _why_going(job, left, directory))
 
 
-def remove(system: System, doomed: Sequence[Remains], runs_dir: Path, *, running: bool = False) -> None:
+def remove(system: System, doomed: Sequence[Remains], *, running: bool = False) -> None:
     """Remove these from the platform, then from here, while no Assay can start to work on their sessions.
 
     running  also those of a session that an Assay works on
 
     Raises BusyError if one has started in the meantime, LaunchError if something remains.
     """
-    names = {left.session for left in doomed if left.session}
+    sessions = {left.session.path: left.session for left in doomed if left.session is not None}
     with ExitStack() as held:
-        for name in () if running else sorted(names):
-            held.enter_context(Session(runs_dir / name).lock())
+        for _, session in () if running else sorted(sessions.items()):
+            held.enter_context(session.lock())
         launcher = launch.make(system.launcher, system.options, spool=Path("jobs"))
         launcher.discard([left.token for left in doomed if left.on_platform is not None])
         for left in doomed:
             if left.directory is not None:
                 spool.remove(left.directory)
-
-
-def _name(session: Session) -> str:
-    """Its directory below that of the runs."""
-    first = f"{rundir.FIRST_RUNS}/" if session.path.parents[1].name == rundir.FIRST_RUNS else ""
-    return f"{first}{session.id}"
 
 
 def _why_going(job: KnownJob | None, left: Leftover | None, directory: Path | None) -> str:
