@@ -74,7 +74,6 @@ _LATENCIES: Final = {
     "percentile_99": "latency_p99",
     "percentile_99.9": "latency_p99_9",
 }
-_BANDWIDTHS: Final = {"BW average": "bandwidth", "BW": "bandwidth", "BW peak": "bandwidth_peak"}
 _UNITS: Final = {
     "MB/sec": ("MiB/s", "MB/s"),
     "MiB/sec": ("MiB/s",),

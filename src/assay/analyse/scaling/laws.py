@@ -44,7 +44,6 @@ _LOSSES: dict[Name, tuple[Callable[[Any], Any], ...]] = {
 }
 SHARES: dict[Name, int] = {name: len(losses) for name, losses in _LOSSES.items()}
 FLATTENING: tuple[Name, ...] = ("ring", "tree", "root")  # losses that grow more slowly than Amdahl's
-ONE_SHARE: tuple[Name, ...] = ("amdahl", *FLATTENING, "exchanges", "steep", "pairs")
 USL_SIZES = 6  # from which on it is reported: two shares from fewer sizes follow the noise
 MISFIT = 0.05  # false-alarm rate of the test whether the sizes' means deviate from the law
 _RAYS = 180  # from the best fit to the edge of what the data allow; profile ends are exact to 2e-4 of a width
