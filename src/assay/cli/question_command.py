@@ -9,14 +9,20 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import click
 
-from assay.cli.options import JSON, RUNS, LocalOption, echo_json
+from assay.cli.options import JSON, RUNS, LocalOption, echo_json, echo_json_line
 from assay.cli.redacting_stream import write_bytes
+from assay.errors import EXIT_OK
 from assay.questions.question import Answer, Question, Reads, alternatives, reads_of
 from assay.view.blocks import Block, Table
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from assay.questions.question import Snapshot
 
 Field = dataclasses.Field[Any]
 # by what help calls a value that names a file: what a shell completes; the question checks the rest
@@ -48,9 +54,7 @@ def command_of(question: type[Question]) -> click.Command:
                 except ValueError as error:
                     raise click.UsageError(str(error)) from error
                 if snapshots := question_.snapshots(live=sys.stdout.isatty() and not as_json):
-                    from assay.cli.live import show_snapshots
-
-                    sys.exit(show_snapshots(snapshots, as_json=as_json))
+                    sys.exit(_show_snapshots(snapshots, as_json=as_json))
                 answer = held.enter_context(question_.answering())
             _show(question_, answer, as_json=as_json, every=shows_all)
         sys.exit(answer.exit_code)
@@ -68,6 +72,37 @@ def command_of(question: type[Question]) -> click.Command:
     for shared in ([RUNS] if has_runs else []) + ([JSON] if question.has_json else []):
         shared(command)
     return command
+
+
+def _show_snapshots(snapshots: Iterator[Snapshot], *, as_json: bool) -> int:
+    """Show each; returns the exit code of the last."""
+    exit_code, screen = EXIT_OK, None
+    with ExitStack() as held:
+        for snapshot in snapshots:
+            exit_code = snapshot.exit_code
+            if snapshot.screen:
+                from assay.view import terminal
+
+                screen = screen or held.enter_context(_screen(is_whole=snapshot.is_whole))
+                screen.update(terminal.shown(snapshot.screen), refresh=True)
+            if snapshot.is_last:
+                held.close()
+            for document in snapshot.data if as_json else ():
+                echo_json_line(document)
+            for line in () if as_json else snapshot.lines:
+                click.echo(line)
+            for note in snapshot.notes:
+                click.echo(note, err=True)
+    return exit_code
+
+
+def _screen(*, is_whole: bool) -> Live:
+    from rich.live import Live
+
+    from assay.cli.console import Console
+
+    console = Console(highlight=False)
+    return Live(console=console, auto_refresh=False, screen=is_whole, transient=not is_whole)
 
 
 def _show(question: Question, answer: Answer, *, as_json: bool, every: bool) -> None:
